@@ -195,6 +195,13 @@ export const COMMANDS: readonly Command[] = [
       (await import("./people.ts")).preferTeam(config(), email, team),
   },
   {
+    usage: "users password EMAIL",
+    about: "Set the password of a user for the login page, and end all logins of that user",
+    options: { remove: { type: "boolean", about: "remove the password instead (default: no)" } },
+    run: async ({ positionals: [email = ""], values: { remove } }) =>
+      (await import("./user-password.ts")).changePassword(config(), email, remove === true),
+  },
+  {
     usage: "limits [TEAM] [LIMIT=VALUE...]",
     about: "Show the limits of all teams or of one, or change them",
     arguments: {

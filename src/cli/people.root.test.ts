@@ -51,6 +51,17 @@ test("a team gets a name, keys and members, who get tokens", async () => {
   expect(await lines("keys", "revoke", id, "--team", "red")).toEqual(["revoked ID"]);
 });
 
+test("a password is read from standard input, and removed again", async () => {
+  await lines("users", "create", "zoe@example.com");
+  const set = await sandlot.withInput("a long password\nmore\n", "users", "password", "ZOE@example.com");
+  expect([set.code, set.out]).toEqual([0, ["set the password of zoe@example.com, and ended its logins"]]);
+  const short = await sandlot.withInput("short\n", "users", "password", "zoe@example.com");
+  expect([short.code === 0, short.error.includes("12 to 256 characters, this one has 5")]).toEqual([false, true]);
+  const remove = () => lines("users", "password", "zoe@example.com", "--remove");
+  expect(await remove()).toEqual(["zoe@example.com has no password any more"]);
+  expect(await remove()).toEqual(["zoe@example.com had no password"]);
+});
+
 test("a user that leaves may take its keys along", async () => {
   await lines("users", "create", "eve@example.com", "default");
   await lines("keys", "create", "hers", "--user", "eve@example.com");

@@ -267,7 +267,10 @@ function linkSecret(data: DataFolder): Uint8Array {
   }
   const secret = readFileSync(data.linkSecretFile);
   if (secret.length === LINK_SECRET_BYTES) return secret;
-  throw new Fault(500, `${data.linkSecretFile} is damaged. FIX: remove it; links to uploads of this hour end with it`);
+  throw new Fault(
+    500,
+    `${data.linkSecretFile} is damaged. FIX: remove it; links to uploads of this hour, and logins, end with it`,
+  );
 }
 
 function edgeLog(log: Log) {

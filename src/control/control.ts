@@ -10,6 +10,7 @@ import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
 import type { Client } from "./access/authentication.ts";
+import { Logins } from "./access/logins.ts";
 import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
 import { SignedLinks } from "./access/signed-links.ts";
 import { Activity, type ActivityOptions } from "./activity/activity.ts";
@@ -22,6 +23,7 @@ import { createDispatch } from "./http/dispatch.ts";
 import { IdempotentCreates } from "./lifecycle/idempotent-creates.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import type { MemoryBound } from "./lifecycle/promised-memory.ts";
+import { LoginPages } from "./login/login-pages.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
@@ -79,7 +81,7 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   sharedMemory?: SharedMemory;
   /** Of the memory sizes of all sandboxes together. Absent: none. */
   memoryBound?: MemoryBound | undefined;
-  /** Signs upload links. */
+  /** Signs upload links, and the tokens of logins. */
   linkSecret: Uint8Array;
   /** Public address of this interface. Default: links begin with the address of the request. */
   publicUrl?: string | undefined;
@@ -127,6 +129,7 @@ export function createControl(services: ControlServices): Control {
   );
   const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
   const volumes = new Volumes(parts, services.volumeBounds);
+  const logins = new Logins(parts, services.linkSecret);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.onHostEvent(event);
@@ -155,6 +158,8 @@ export function createControl(services: ControlServices): Control {
       isReady,
     },
     ...parts,
+    logins,
+    pages: new LoginPages(parts, logins).pages,
     budgets: new RequestBudgets(clock, services.requestRates),
     publicUrl: services.publicUrl,
     isReady,

@@ -26,6 +26,8 @@ import {
   BODY_BYTES_PER_TEAM_PER_SECOND,
 } from "./access/body-budgets.ts";
 import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
+import { LOGINS_PER_OWNER_MAX } from "./access/logins.ts";
+import { PASSWORDS_WAITING_MAX } from "./access/passwords.ts";
 import {
   REQUEST_BURST_SECONDS,
   REQUEST_RATES_DEFAULT,
@@ -51,6 +53,7 @@ import {
   LOG_LINES_PER_SANDBOX_MAX,
   REQUEST_LARGE_BODY_MAX_BYTES,
 } from "./limits.ts";
+import { LOGIN_TRIES_AT_ONCE, LOGIN_TRIES_PER_MINUTE } from "./login/login-budgets.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";
 import { VOLUME_CONTENTS_PER_TEAM_MAX } from "./volumes/content-quota.ts";
 import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";
@@ -130,6 +133,7 @@ const OF_TEAMS = limitRows([
   ["team", "volumes", VOLUME_BOUNDS_DEFAULT.perTeam, NOT_LATER, "SANDLOT_VOLUMES_PER_TEAM"],
   ["team", "volumes with concurrent file requests", VOLUME_CONTENTS_PER_TEAM_MAX, LATER],
   ["team", "API keys", API_KEYS_PER_TEAM_MAX, NOT_LATER],
+  ["user", "logins of a user or API key", LOGINS_PER_OWNER_MAX, "the oldest ends"],
   ["user", "access tokens", ACCESS_TOKENS_PER_USER_MAX, NOT_LATER],
   ["team", "idempotency keys in 24 hours", IDEMPOTENCY_KEYS_PER_TEAM_MAX, NOT_LATER],
   ["team", "snapshots", SNAPSHOTS_PER_TEAM_MAX, NOT_LATER],
@@ -150,6 +154,13 @@ const OF_REQUESTS = limitRows([
     `${STRANGER_REQUESTS_PER_SECOND} each second, ${STRANGER_REQUESTS_BURST} at once`,
     LATER,
   ],
+  [
+    "address",
+    "attempts to sign in",
+    `${LOGIN_TRIES_AT_ONCE} at once, then ${LOGIN_TRIES_PER_MINUTE} each minute; the same for an email address`,
+    LATER,
+  ],
+  ["server", "passwords being checked", PASSWORDS_WAITING_MAX, "503 with `Retry-After`"],
   ["address", "links with an invalid signature", `${LINK_MISSES_MAX} in a minute`, LATER],
   ["request", "body of a request", inBytes(REQUEST_BODY_MAX_BYTES), "413"],
   ["request", "body of a create or build request", inBytes(REQUEST_LARGE_BODY_MAX_BYTES), "413"],

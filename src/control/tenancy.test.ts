@@ -248,7 +248,7 @@ describe("without a valid key", () => {
       for (const other of absentQuestions) expect(await send(method, other, headersOf(auth, revoked))).toEqual(answer);
       // Credentials for other kinds of routes open nothing here.
       for (const kind of ["key", "bearer", "volume"]) {
-        if (kind === auth || (kind === "bearer" && auth === "member")) continue;
+        if (kind === auth || (kind === "bearer" && (auth === "member" || auth === "login"))) continue;
         expect([kind, (await send(method, question, headersOf(kind, owner.credentials))).status]).toEqual([kind, 401]);
       }
     }

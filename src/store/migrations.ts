@@ -368,6 +368,27 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE TABLE server_state (name TEXT PRIMARY KEY, value TEXT NOT NULL, changed_at BIGINT NOT NULL)`;
     },
   },
+  {
+    version: 13,
+    title: "passwords and logins",
+    async apply(sql) {
+      await sql`CREATE TABLE login_passwords (
+        user_id TEXT PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+        hash TEXT NOT NULL,
+        set_at BIGINT NOT NULL)`;
+      await sql`CREATE TABLE logins (
+        id TEXT PRIMARY KEY,
+        user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+        api_key_id TEXT REFERENCES api_keys (id) ON DELETE CASCADE,
+        sealed_key TEXT,
+        generation INTEGER NOT NULL,
+        rotated_at BIGINT NOT NULL,
+        created_at BIGINT NOT NULL)`;
+      await sql`CREATE INDEX logins_of_user ON logins (user_id, created_at)`;
+      await sql`CREATE INDEX logins_of_api_key ON logins (api_key_id, created_at)`;
+      await sql`CREATE INDEX logins_by_age ON logins (created_at)`;
+    },
+  },
 ];
 
 /** Between the title of a step and the version of the program that applied it. */

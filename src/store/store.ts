@@ -12,6 +12,7 @@ import { type Engine, type Outlasts, openEngine, type Statement } from "./engine
 import { idempotencyKeysIn } from "./idempotency-keys.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
+import { loginsIn } from "./logins.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
 import { migrate, requireMigrated } from "./migrations.ts";
 import { peopleIn } from "./people.ts";
@@ -70,6 +71,7 @@ function tablesIn(sql: Statement, quick: Statement = sql) {
     people: peopleIn(sql),
     keys: keysIn(sql),
     idempotencyKeys: idempotencyKeysIn(sql),
+    logins: loginsIn(sql),
     templates: templatesIn(sql),
     listedTemplates: listedTemplatesIn(sql),
     builds: buildsIn(sql),

@@ -123,10 +123,11 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   control: list(`
     contract contract/management contract/internal base store blobs/blobs.ts control/access control/http
     control/volumes control/templates control/dockerfile control/builds control/lifecycle control/webhooks
-    control/activity control/routes
+    control/activity control/login control/routes
   `),
   "control/access": list("contract contract/management contract/runtime base store control/parts.ts"),
   "control/http": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
+  "control/login": list("contract contract/management base store control/parts.ts control/access control/http"),
   "control/volumes": list(`
     contract contract/management contract/internal base store control/parts.ts control/access
   `),

@@ -14,6 +14,9 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "time to receive a request head": "a connection without a complete head in time is closed",
     "idle time of a management connection": "slow bodies, unread responses and silent connections are closed",
   },
+  "src/control/access/passwords.test.ts": {
+    "passwords being checked": "two passwords are checked at once, few wait, and one more is refused",
+  },
   "src/control/access/request-rates.test.ts": {
     "reading requests": "may send ten seconds' worth at once, then gets a Retry-After",
     "changing requests": "has a separate budget for changes, and no other team's",
@@ -76,6 +79,10 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/control/lifecycle/transitions/egress-changes.test.ts": {
     "queued changes of network rules": "are rejected if they would wait too long",
+  },
+  "src/control/login/login-pages.test.ts": {
+    "attempts to sign in": "can be tried so often for an email address, and so often from a network",
+    "logins of a user or API key": "beyond so many logins of a user, the oldest ends",
   },
   "src/control/routes/key-routes.test.ts": {
     "API keys": "above the team's limit is rejected, also under concurrency; a deletion frees a place",

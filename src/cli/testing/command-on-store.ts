@@ -30,11 +30,13 @@ export function commandOnStore(prepare: (store: Store, folder: string) => Promis
     await store.close();
   });
 
-  return async (...args: string[]): Promise<CommandResult> => {
+  const withInput = async (stdin: string, ...args: string[]): Promise<CommandResult> => {
     const { PATH = "" } = process.env;
     const result = await attempt([process.execPath, MAIN, ...args], {
       env: { PATH, SANDLOT_DATA: folder, SANDLOT_RUNSC: "/bin/true" },
+      stdin,
     });
     return { code: result.exitCode, out: result.stdout.trim().split("\n"), error: result.stderr.trim() };
   };
+  return Object.assign((...args: string[]) => withInput("", ...args), { withInput });
 }

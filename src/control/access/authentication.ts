@@ -8,6 +8,7 @@ import { shown } from "../../contract/shown.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
+import type { LoginCaller, Logins } from "./logins.ts";
 import { hashOf } from "./secrets.ts";
 
 /** The client of a request, as far as the connection shows. */
@@ -23,12 +24,17 @@ export interface Client {
 /** The last use of a key is written at most this often. */
 const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 
+/** A JSON Web Token. */
+const SIGNED_TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
 export interface Callers {
   /** `X-API-Key: e2b_…`; `userId` is the creator of the key, if known. */
   key: { team: Team; userId: string | null };
-  /** `Authorization: Bearer sk_e2b_…` */
+  /** `Authorization: Bearer sk_e2b_…`, or with the token of a user's login. */
   bearer: { userId: string };
-  /** `Authorization: Bearer sk_e2b_…` with `X-Team-ID: …`, the id of one of the user's teams. */
+  /** As bearer, or with the token of a login with an API key. */
+  login: LoginCaller;
+  /** As bearer, with `X-Team-ID: …`, the id of one of the user's teams. */
   member: { userId: string; email: string; team: Team };
   /** `Authorization: Bearer …`, with a token that opens the content of one volume. */
   volume: { volume: Volume };
@@ -87,7 +93,16 @@ export async function authenticateKey(headers: Headers, store: Store, now: numbe
   return { team: found.team, userId: found.key.createdBy };
 }
 
-export async function authenticateBearer(headers: Headers, store: Store): Promise<Callers["bearer"]> {
+export async function authenticateBearer(headers: Headers, store: Store, logins: Logins): Promise<Callers["bearer"]> {
+  const caller = await authenticateLogin(headers, store, logins);
+  if ("userId" in caller) return caller;
+  throw new Fault(
+    403,
+    "you are logged in with an API key, which lists its team and no more; log in as a user, or send an access token",
+  );
+}
+
+export async function authenticateLogin(headers: Headers, store: Store, logins: Logins): Promise<LoginCaller> {
   const header = headers.get("authorization");
   if (header === null || header === "") {
     const astray = kindOf(bareOf(headers.get("x-api-key") ?? ""));
@@ -95,6 +110,7 @@ export async function authenticateBearer(headers: Headers, store: Store): Promis
   }
   const secret = bearerIn(headers);
   if (kindOf(secret) === "key") throw new Fault(401, KEY_AS_TOKEN);
+  if (secret !== undefined && SIGNED_TOKEN.test(secret)) return logins.callerOf(secret);
   if (secret === undefined || !secret.startsWith(ACCESS_TOKEN_PREFIX)) {
     throw new Fault(
       401,
@@ -108,8 +124,8 @@ export async function authenticateBearer(headers: Headers, store: Store): Promis
 }
 
 /** A team that the user does not belong to gets the same response as one that does not exist. */
-export async function authenticateMember(headers: Headers, store: Store): Promise<Callers["member"]> {
-  const { userId } = await authenticateBearer(headers, store);
+export async function authenticateMember(headers: Headers, store: Store, logins: Logins): Promise<Callers["member"]> {
+  const { userId } = await authenticateBearer(headers, store, logins);
   const teamId = headers.get("x-team-id") ?? "";
   if (teamId === "") {
     throw new Fault(401, "the X-Team-ID header is missing; send the id of one of your teams, as GET /teams lists them");

@@ -3,6 +3,7 @@ import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { IDEMPOTENCY_KEY_KEPT_MS } from "../../contract/management/limits.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
+import { LOGIN_MS } from "../access/logins.ts";
 import { AGING, thinned } from "./metric-thinning.ts";
 import { coarser } from "./team-points.ts";
 
@@ -28,6 +29,7 @@ export async function sweepActivity(store: Store, now: number): Promise<void> {
   await inSteps(() => store.webhooks.removeDeliveriesBeyond(DELIVERIES_KEPT_MAX, rows));
   await inSteps(() => store.teamActivity.removeBefore(before, rows));
   await inSteps(() => store.idempotencyKeys.removeBefore(now - IDEMPOTENCY_KEY_KEPT_MS, rows));
+  await inSteps(() => store.logins.removeBefore(now - LOGIN_MS, rows));
   await inSteps(() => shrinkTeams(store, rows));
   await inSteps(() => shrinkBuildLogs(store));
   for (const { olderThanMs, stepMs } of AGING) {

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { jsonLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
+import { Logins } from "../access/logins.ts";
 import { RequestBudgets } from "../access/request-rates.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";
@@ -219,6 +220,8 @@ describe("input and output of a route", () => {
       clock,
       ids,
       log: jsonLog(() => undefined),
+      logins: new Logins({ ...f.services }, new Uint8Array(32)),
+      pages: [],
       budgets: new RequestBudgets(clock),
       isReady: () => true,
       recorded: async () => undefined,

@@ -13,6 +13,7 @@ import {
   type Authentication,
   authenticateBearer,
   authenticateKey,
+  authenticateLogin,
   authenticateMember,
   authenticateVolume,
   type Callers,
@@ -20,8 +21,10 @@ import {
   type VolumeOf,
 } from "../access/authentication.ts";
 import type { BodyShare } from "../access/body-budgets.ts";
+import type { Logins } from "../access/logins.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
 import type { Parts } from "../parts.ts";
+import type { Page } from "./page.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Route, RouteResult } from "./route.ts";
 import { baseOf } from "./server-address.ts";
@@ -36,6 +39,7 @@ interface Exchange {
   client: Client | undefined;
   /** `METHOD /path` of the matching endpoint. */
   route: string | undefined;
+  isPage: boolean;
   /** The rest of the caller's budget. */
   allowance: Allowance | undefined;
   team: string | undefined;
@@ -60,6 +64,9 @@ interface DispatchOptions<S> extends Pick<Parts, "store" | "clock" | "ids" | "lo
   absent: Readonly<Record<string, string>>;
   services: S;
   budgets: RequestBudgets;
+  logins: Logins;
+  /** Pages for browsers, beside the API. */
+  pages: readonly Page[];
   publicUrl?: string | undefined;
   /** False: requests get 503. */
   isReady(): boolean;
@@ -82,7 +89,22 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       return write(await answer(c.req.raw, c.env));
     });
   }
-  for (const [path, methods] of methodsByPath(routes)) {
+  for (const page of options.pages) {
+    app.on(page.method, page.path, async (c) => {
+      c.env.route = `${page.method} ${page.path}`;
+      c.env.isPage = true;
+      try {
+        budgets.takeStranger(c.env.client?.address);
+        if (!options.isReady()) throw starting();
+        const base = options.publicUrl ?? baseOf(c.req.raw, c.env.client);
+        return await page.answer(c.req.raw, { base, address: c.env.client?.address });
+      } catch (error) {
+        c.env.fault = Fault.from(error);
+        return await page.refuse(c.env.fault);
+      }
+    });
+  }
+  for (const [path, methods] of methodsByPath([...options.pages, ...routes])) {
     app.all(patternOf(path), (c) => {
       budgets.takeStranger(c.env.client?.address);
       const allow = [...methods, "OPTIONS"].join(", ");
@@ -105,6 +127,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       id,
       client,
       route: undefined,
+      isPage: false,
       allowance: undefined,
       team: undefined,
       fault: undefined,
@@ -113,8 +136,10 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     const response = request.method === "OPTIONS" ? preflight() : await fetchFrom(app, request, exchange);
     for (const [name, value] of Object.entries(exchange.allowance ?? {})) response.headers.set(name, value);
     response.headers.set("X-Request-Id", exchange.id);
-    response.headers.set("Access-Control-Allow-Origin", "*");
-    response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
+    if (!exchange.isPage) {
+      response.headers.set("Access-Control-Allow-Origin", "*");
+      response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
+    }
     log.write({
       level: levelOf(response.status),
       event: "request",
@@ -262,13 +287,18 @@ async function callerOrStranger<S>(
 async function callerOf<S>(
   route: Route<S>,
   { headers }: Request,
-  { store, clock, isReady, volumeOf }: DispatchOptions<S>,
+  { store, clock, logins, isReady, volumeOf }: DispatchOptions<S>,
 ): Promise<Callers[Authentication]> {
   if (route.auth === "none") return undefined;
-  if (!isReady()) throw new Fault(503, "the server is starting or stopping; try again in a moment");
+  if (!isReady()) throw starting();
   if (route.auth === "volume") return authenticateVolume(headers, volumeOf);
   if (route.auth === "key") return authenticateKey(headers, store, clock.now());
-  return route.auth === "member" ? authenticateMember(headers, store) : authenticateBearer(headers, store);
+  if (route.auth === "login") return authenticateLogin(headers, store, logins);
+  return (route.auth === "member" ? authenticateMember : authenticateBearer)(headers, store, logins);
+}
+
+function starting(): Fault {
+  return new Fault(503, "the server is starting or stopping; try again in a moment");
 }
 
 /** Decodes each segment once, after splitting the path, so that an encoded slash stays in its segment. */

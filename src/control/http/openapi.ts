@@ -8,6 +8,7 @@ type Json = Record<string, unknown>;
 const SECURITY: Record<RouteFacts["auth"], Json[]> = {
   key: [{ ApiKeyAuth: [] }],
   bearer: [{ AccessTokenAuth: [] }],
+  login: [{ AccessTokenAuth: [] }],
   member: [{ AccessTokenAuth: [], TeamAuth: [] }],
   volume: [{ VolumeTokenAuth: [] }],
   none: [],

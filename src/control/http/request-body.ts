@@ -1,4 +1,7 @@
-/** Reads a JSON body within limits of size, depth, number of values and time. Passes a body of bytes on as a stream. */
+/**
+ * Reads a JSON body within limits of size, depth, number of values and time, and a form within limits of size and time.
+ * Passes a body of bytes on as a stream.
+ */
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -30,7 +33,11 @@ interface BodyTerms {
 
 /** Undefined without a body. The bytes decide, never Content-Length. */
 export async function readJson(request: Request, terms: BodyTerms): Promise<unknown> {
-  const bytes = await readBytes(request, terms);
+  const bounds = new JsonBounds();
+  const bytes = await readBytes(request, terms, (chunk, before) => {
+    if (before === 0) refuseForeign(request.headers.get("content-type"), chunk);
+    bounds.take(chunk);
+  });
   return bytes.length === 0 ? undefined : parse(bytes);
 }
 
@@ -39,7 +46,18 @@ export function uploadOf(request: Request): Upload {
   return { content: request.body, bytes: written !== null && /^\d{1,15}$/.test(written) ? Number(written) : undefined };
 }
 
-async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms): Promise<Uint8Array> {
+/** The fields of a form that is not an upload. */
+export async function readForm(request: Request, terms: BodyTerms): Promise<URLSearchParams> {
+  const essence = essenceOf(request.headers.get("content-type"));
+  if (essence !== FORM) throw new Fault(415, `the body is of the Content-Type ${shown(essence)}; send ${FORM}`);
+  return new URLSearchParams(new TextDecoder().decode(await readBytes(request, terms, () => undefined)));
+}
+
+async function readBytes(
+  request: Request,
+  { maxBytes, clock, take }: BodyTerms,
+  inspect: (chunk: Uint8Array, before: number) => void,
+): Promise<Uint8Array> {
   const { bytes: announced } = uploadOf(request);
   if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array();
@@ -56,16 +74,14 @@ async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms)
   const gathered = new Bun.ArrayBufferSink();
   gathered.start({ asUint8Array: true });
   let size = 0;
-  const bounds = new JsonBounds();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (isLate) throw tooLate(size);
       if (done) return gathered.end() as Uint8Array;
-      if (size === 0) refuseForeign(request.headers.get("content-type"), value);
+      inspect(value, size);
       if (size + value.length > maxBytes) throw tooLarge(maxBytes);
       if (announced === undefined) take(value.length);
-      bounds.take(value);
       gathered.write(value);
       size += value.length;
     }
@@ -93,7 +109,7 @@ function parse(bytes: Uint8Array): unknown {
  * header says.
  */
 function refuseForeign(contentType: string | null, beginning: Uint8Array): void {
-  const essence = (contentType ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
+  const essence = essenceOf(contentType);
   const isForm =
     essence === FORM && !/^\s*\{/.test(new TextDecoder().decode(beginning.subarray(0, JSON_BEGINS_WITHIN_BYTES)));
   if (!isForm && !FOREIGN.some((type) => type.test(essence))) return;
@@ -101,6 +117,10 @@ function refuseForeign(contentType: string | null, beginning: Uint8Array): void 
     415,
     `the body is of the Content-Type ${shown(essence)}; send JSON, with the header Content-Type: application/json`,
   );
+}
+
+function essenceOf(contentType: string | null): string {
+  return (contentType ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 }
 
 /** For the log only: the client is gone. */

@@ -45,11 +45,16 @@ const serverRoutes: readonly Route[] = [
     },
   }),
   route("GET /teams", {
-    auth: "bearer",
+    auth: "login",
     summary: "List the user's teams, each with a new API key",
     success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
     errors: [429],
-    async handle({ caller: { userId } }, { store, ids, clock }) {
+    async handle({ caller }, { store, ids, clock }) {
+      if ("apiKey" in caller) {
+        const { team, apiKey } = caller;
+        return { body: [{ teamID: team.id, name: team.name, apiKey, isDefault: true }] };
+      }
+      const { userId } = caller;
       // In one transaction, so that a failure leaves no key behind whose secret was never shown.
       const body = await store.transaction(async (tables) => {
         const listed: z.infer<typeof listedTeam>[] = [];

@@ -1,0 +1,77 @@
+/**
+ * Passwords of users, as argon2id hashes. A hash takes memory, so only few are computed at once and few may wait. An
+ * unknown user takes as long as a wrong password.
+ */
+import { Gate } from "../../base/gate.ts";
+import { Fault } from "../../contract/fault.ts";
+import type { User } from "../../store/people.ts";
+import type { Store } from "../../store/store.ts";
+import type { Parts } from "../parts.ts";
+
+export const PASSWORD_MIN_CHARS = 12;
+export const PASSWORD_MAX_CHARS = 256;
+/** 64 MiB and three passes: the second recommendation of RFC 9106. */
+const HASHING = { algorithm: "argon2id", memoryCost: 65_536, timeCost: 3 } as const;
+const HASHES_AT_ONCE = 2;
+export const PASSWORDS_WAITING_MAX = 16;
+/** Of no user: a random password with the same cost. */
+const NOBODYS_HASH =
+  "$argon2id$v=19$m=65536,t=3,p=1$8dVWOcixDLxgm4yY+VTBBj5vMyuC1L5qAah0vHqyEeQ$HUQBFnCDrDMVN7d+u4O/wYYgqv0JZjSmMF7QPZirVNw";
+
+/** Ends the user's logins, which the old password began. */
+export async function setPassword(
+  { store, clock }: Pick<Parts, "store" | "clock">,
+  user: User,
+  password: string,
+): Promise<void> {
+  const length = password.length;
+  if (length < PASSWORD_MIN_CHARS || length > PASSWORD_MAX_CHARS) {
+    throw new Fault(
+      400,
+      `a password must have ${PASSWORD_MIN_CHARS} to ${PASSWORD_MAX_CHARS} characters, this one has ${length}`,
+    );
+  }
+  const hash = await Bun.password.hash(password, HASHING);
+  await store.transaction(async ({ logins }) => {
+    await logins.setPassword(user.id, hash, clock.now());
+    await logins.removeOfUser(user.id);
+  });
+}
+
+/** Ends the user's logins too. False: there was no password. */
+export function removePassword({ store }: { store: Store }, user: User): Promise<boolean> {
+  return store.transaction(async ({ logins }) => {
+    await logins.removeOfUser(user.id);
+    return logins.removePassword(user.id);
+  });
+}
+
+export class Passwords {
+  readonly #gate = new Gate(HASHES_AT_ONCE);
+  #waiting = 0;
+
+  constructor(
+    private readonly store: Store,
+    private readonly verify: (password: string, hash: string) => Promise<boolean> = Bun.password.verify,
+  ) {}
+
+  /** Undefined: the user or the password is wrong. Fault 503 when too many are being checked. */
+  async userOf(email: string, password: string): Promise<User | undefined> {
+    if (password === "") return undefined;
+    if (this.#waiting >= PASSWORDS_WAITING_MAX) {
+      throw new Fault(503, "too many passwords are being checked; try again in a moment", {
+        headers: { "Retry-After": "5" },
+      });
+    }
+    this.#waiting++;
+    try {
+      using _place = await this.#gate.enter();
+      const user = await this.store.people.userByEmail(email.toLowerCase());
+      const hash = user === undefined ? null : await this.store.logins.passwordHash(user.id);
+      const isRight = await this.verify(password.slice(0, PASSWORD_MAX_CHARS), hash ?? NOBODYS_HASH);
+      return isRight && hash !== null && password.length <= PASSWORD_MAX_CHARS ? user : undefined;
+    } finally {
+      this.#waiting--;
+    }
+  }
+}

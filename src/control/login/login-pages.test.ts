@@ -1,0 +1,354 @@
+/** The login of `e2b auth login` as a browser and the CLI see it, without either. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { createAccessToken } from "../access/keys.ts";
+import { LOGIN_ACCESS_MS, LOGIN_MS, LOGINS_PER_OWNER_MAX, REFRESH_REPEATED_WITHIN_MS } from "../access/logins.ts";
+import { PASSWORD_MAX_CHARS, PASSWORD_MIN_CHARS, setPassword } from "../access/passwords.ts";
+import { createUser, userNamed } from "../access/people.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+import { Browser } from "../testing/login-browser.ts";
+import { LOGIN_TRIES_AT_ONCE, LOGIN_TRIES_PER_MINUTE } from "./login-budgets.ts";
+
+const NEXT = "http://localhost:21199";
+const PASSWORD = "correct horse battery";
+const EMAIL = "ada@example.com";
+
+let f: ControlFixture;
+let browser: Browser;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  const team = await f.store.people.teamBySlug("default");
+  await createUser(f, { email: EMAIL, teamIds: [team?.id ?? ""] });
+  browser = new Browser(f.control);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const user = () => userNamed(f.store, EMAIL);
+const withPassword = async () => setPassword(f, await user(), PASSWORD);
+const token = async () => (await createAccessToken(f, { userId: (await user()).id, name: "t" })).secret;
+
+/** The tokens that the CLI would get. */
+async function login(fields: Record<string, string>): Promise<Record<string, string>> {
+  await browser.open(`/docs/api/cli?next=${NEXT}`);
+  expect((await browser.submit("/login", fields)).status).toBe(200);
+  const { status, headers } = await browser.submit("/login/allow", { decision: "allow" });
+  expect(status).toBe(303);
+  const address = new URL(headers.get("location") ?? "");
+  expect(address.origin).toBe(NEXT);
+  return Object.fromEntries(address.searchParams);
+}
+
+const form = (path: string, fields: Record<string, string>) =>
+  f.control.handle(new Request(`http://localhost${path}`, { method: "POST", body: new URLSearchParams(fields) }));
+const refresh = async (
+  token = "",
+): Promise<Record<string, unknown> & Partial<Record<"access_token" | "refresh_token" | "error", string>>> => {
+  const response = await form("/oauth/token", { grant_type: "refresh_token", refresh_token: token });
+  return { ...(await response.json()), status: response.status };
+};
+const bearer = (path: string, token = "", headers: Record<string, string> = {}) =>
+  f.control.handle(
+    new Request(`http://localhost${path}`, { headers: { Authorization: `Bearer ${token}`, ...headers } }),
+  );
+const teams = async (token = "") => {
+  const response = await bearer("/teams", token);
+  return [response.status, await response.json()];
+};
+
+describe("a login", () => {
+  test("with a password gives a token that lists the user's teams and makes keys", async () => {
+    await withPassword();
+    const given = await login({ email: " Ada@Example.com ", password: PASSWORD });
+    expect(given).toMatchObject({
+      email: EMAIL,
+      tokenEndpoint: "http://localhost/oauth/token",
+      revokeEndpoint: "http://localhost/oauth/revoke",
+      clientId: "e2b-cli",
+    });
+    const { exp } = JSON.parse(Buffer.from(given.accessToken?.split(".")[1] ?? "", "base64url").toString());
+    expect(exp * 1000).toBe(f.clock.now() + LOGIN_ACCESS_MS);
+    const [status, [team]] = await teams(given.accessToken);
+    expect([status, team.isDefault, team.apiKey.slice(0, 4)]).toEqual([200, true, "e2b_"]);
+    expect((await bearer("/api-keys", given.accessToken, { "X-Team-ID": team.teamID })).status).toBe(200);
+  });
+
+  test("with an access token is one of its user", async () => {
+    const given = await login({ secret: ` ${await token()} ` });
+    expect([given.email, (await teams(given.accessToken))[0]]).toEqual([EMAIL, 200]);
+  });
+
+  test("with an API key lists its team with this key, and has no right of a user", async () => {
+    const given = await login({ secret: f.apiKey });
+    expect(JSON.stringify(given)).not.toContain(f.apiKey);
+    expect(given.email).toBe("team default");
+    const team = await f.store.people.teamBySlug("default");
+    const listed = { teamID: team?.id, name: "default", apiKey: f.apiKey, isDefault: true };
+    expect(await teams(given.accessToken)).toEqual([200, [listed]]);
+    expect((await bearer("/api-keys", given.accessToken, { "X-Team-ID": team?.id ?? "" })).status).toBe(403);
+    const next = await refresh(given.refreshToken);
+    expect((await teams(next.access_token))[1]).toEqual([listed]);
+    const [key] = await f.store.keys.apiKeysOf(team?.id ?? "");
+    await f.store.keys.removeApiKey(team?.id ?? "", key?.id ?? "");
+    expect((await teams(next.access_token))[0]).toBe(401);
+    expect((await refresh(next.refresh_token)).error).toBe("invalid_grant");
+  });
+
+  test("that is denied gives nothing", async () => {
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    await browser.submit("/login", { secret: f.apiKey });
+    const { headers } = await browser.submit("/login/allow", { decision: "deny" });
+    expect(headers.get("location")).toBe(`${NEXT}/?error=access_denied`);
+  });
+
+  test("shows its outcome without what the address says", async () => {
+    for (const state of ["success", "error"]) {
+      const { status, text } = await browser.open(`/docs/api/cli?state=${state}&error=evil&email=evil`);
+      expect([status, text.includes("evil")]).toEqual([200, false]);
+    }
+  });
+
+  test.each([
+    "https://localhost:1",
+    "http://localhost",
+    "http://localhost:0",
+    "http://evil.example:80",
+    "http://localhost.evil.example:1",
+    "http://localhost:1@evil.example",
+    "http://evil@localhost:1",
+    "http://127.0.0.2:1",
+    "http://localhost:1/path",
+    "http://localhost:1/?a=b",
+    "http://localhost:1#x",
+    "javascript:alert(1)",
+    "//evil.example",
+    "",
+  ])("never returns to %j", async (next) => {
+    const { status, text } = await browser.open(`/docs/api/cli?next=${encodeURIComponent(next)}`);
+    expect([status, text.includes("<form")]).toEqual([400, false]);
+  });
+
+  test.each(["http://127.0.0.1:1", "http://[::1]:65535"])("may return to %s", async (next) => {
+    expect((await browser.open(`/docs/api/cli?next=${encodeURIComponent(next)}`)).text).toContain(next);
+  });
+});
+
+describe("a page", () => {
+  test("loads nothing, runs no script, is in no frame, and names only its own form targets", async () => {
+    const opened = await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const consent = await browser.submit("/login", { secret: f.apiKey });
+    for (const [{ headers, text }, targets] of [
+      [opened, "form-action 'self'"],
+      [consent, `form-action 'self' ${NEXT}`],
+    ] as const) {
+      const policy = headers.get("content-security-policy")?.split("; ") ?? [];
+      expect(policy).toEqual([
+        "default-src 'none'",
+        expect.stringMatching(/^style-src 'sha256-[\w+/]{43}='$/),
+        targets,
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+      ]);
+      const style = /<style>([\s\S]*)<\/style>/.exec(text)?.[1] ?? "";
+      expect(policy[1]).toContain(new Bun.CryptoHasher("sha256").update(style).digest("base64"));
+      expect(text).not.toMatch(/<script|<img|<link|\son\w+=|\ssrc=/i);
+      expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("access-control-allow-origin")).toBeNull();
+      expect(headers.get("x-request-id")).toMatch(/^[0-9a-f]{16}$/);
+    }
+    expect(opened.headers.get("set-cookie")).toMatch(/^sandlot-login=[0-9a-f]{64}; Path=\/; HttpOnly; SameSite=Lax; /);
+  });
+
+  test("over TLS has a cookie that no neighbouring host can set", async () => {
+    const client = { address: "192.0.2.1", fromTrustedProxy: false, isSecure: true };
+    const { headers } = await f.control.handle(new Request(`http://localhost/docs/api/cli?next=${NEXT}`), client);
+    expect(headers.get("set-cookie")).toMatch(/^__Host-sandlot-login=[0-9a-f]{64}; Path=\/; .*; Secure$/);
+  });
+
+  test("takes no form of another browser, of another page, or after its time", async () => {
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const other = new Browser(f.control);
+    await other.open(`/docs/api/cli?next=${NEXT}`);
+    const mine = browser.fieldsOf("/login");
+    const refused = async (by: Browser, path: string, fields: Record<string, string>) =>
+      expect((await by.post(path, fields)).status).toBe(403);
+    await refused(other, "/login", { ...mine, secret: f.apiKey });
+    await refused(new Browser(f.control), "/login", { ...mine, secret: f.apiKey });
+    await refused(browser, "/login", { form: "", secret: f.apiKey });
+    await refused(browser, "/login/allow", { grant: mine.form ?? "", decision: "allow" });
+    await browser.submit("/login", { secret: f.apiKey });
+    const grant = browser.fieldsOf("/login/allow");
+    await refused(other, "/login/allow", { ...grant, decision: "allow" });
+    await f.advance(10 * 60_000);
+    await refused(browser, "/login/allow", { ...grant, decision: "allow" });
+    await f.advance(60 * 60_000);
+    await refused(browser, "/login", { ...mine, secret: f.apiKey });
+  });
+
+  test("shows values as text", async () => {
+    const team = await f.store.people.teamBySlug("default");
+    await f.store.people.rename(team?.id ?? "", "<b>&\"'");
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const { text } = await browser.submit("/login", { secret: f.apiKey });
+    expect(text).toContain("team &lt;b&gt;&amp;&quot;&#39;");
+  });
+
+  test("takes forms only, of a bounded size", async () => {
+    const post = (body: string, type: string) =>
+      f.control.handle(
+        new Request("http://localhost/login", { method: "POST", body, headers: { "Content-Type": type } }),
+      );
+    expect((await post("{}", "application/json")).status).toBe(415);
+    expect((await post(`form=${"x".repeat(16 * 1024)}`, "application/x-www-form-urlencoded")).status).toBe(413);
+    expect((await f.control.handle(new Request("http://localhost/login"))).status).toBe(405);
+  });
+});
+
+describe("a password", () => {
+  const tryWith = async (fields: Record<string, string>) => {
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    return browser.submit("/login", fields);
+  };
+
+  test("that is wrong, of an unknown user, or of one without a password gets the same response", async () => {
+    await withPassword();
+    const replies = [];
+    for (const [email, password] of [
+      [EMAIL, "wrong wrong wrong"],
+      [EMAIL, "x".repeat(PASSWORD_MAX_CHARS + 1)],
+      [EMAIL, ""],
+      ["nobody@example.com", PASSWORD],
+      ["operator@localhost", PASSWORD],
+    ] as const) {
+      const { status, text } = await tryWith({ email, password });
+      replies.push([status, text.includes("The email address or the password is wrong."), text.includes(PASSWORD)]);
+    }
+    expect(new Set(replies.map(String))).toEqual(new Set(["401,true,false"]));
+  });
+
+  test("has a bounded length, and a new one ends the logins of the old one", async () => {
+    for (const length of [PASSWORD_MIN_CHARS - 1, PASSWORD_MAX_CHARS + 1]) {
+      await expect(setPassword(f, await user(), "x".repeat(length))).rejects.toMatchObject({ status: 400 });
+    }
+    await withPassword();
+    const given = await login({ email: EMAIL, password: PASSWORD });
+    await setPassword(f, await user(), "another long password");
+    expect((await teams(given.accessToken))[0]).toBe(401);
+    expect((await tryWith({ email: EMAIL, password: PASSWORD })).status).toBe(401);
+  });
+
+  test("can be tried so often for an email address, and so often from a network", async () => {
+    const from = (address: string) => new Browser(f.control, { address, fromTrustedProxy: false });
+    const attempt = async (by: Browser, email: string) => {
+      await by.open(`/docs/api/cli?next=${NEXT}`);
+      return by.submit("/login", { email, password: "" });
+    };
+    const one = from("192.0.2.1");
+    for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) expect((await attempt(one, `${nth}@x`)).status).toBe(401);
+    const { status, headers, text } = await attempt(one, "another@x");
+    expect([status, headers.get("retry-after")]).toEqual([429, String(60 / LOGIN_TRIES_PER_MINUTE)]);
+    expect(text).toContain("too many attempts");
+    for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) {
+      expect((await attempt(from(`192.0.2.${nth + 2}`), EMAIL)).status).toBe(401);
+    }
+    expect((await attempt(from("198.51.100.1"), EMAIL)).status).toBe(429);
+    expect((await attempt(from("198.51.100.1"), "other@x")).status).toBe(401);
+    await f.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
+    expect((await attempt(one, "another@x")).status).toBe(401);
+  });
+});
+
+describe("a refresh token", () => {
+  test("is replaced by each use; a second use ends the login", async () => {
+    const given = await login({ secret: await token() });
+    await f.advance(LOGIN_ACCESS_MS);
+    expect((await teams(given.accessToken))[0]).toBe(401);
+    const second = await refresh(given.refreshToken);
+    expect(second).toMatchObject({ status: 200, token_type: "Bearer", expires_in: LOGIN_ACCESS_MS / 1000 });
+    expect((await teams(second.access_token))[0]).toBe(200);
+    const again = await refresh(given.refreshToken);
+    expect([again.status, again.refresh_token]).toEqual([200, second.refresh_token]);
+    await f.advance(REFRESH_REPEATED_WITHIN_MS + 1);
+    const third = await refresh(second.refresh_token);
+    expect(third.status).toBe(200);
+    expect(await refresh(given.refreshToken)).toMatchObject({ status: 400, error: "invalid_grant" });
+    expect((await refresh(third.refresh_token)).status).toBe(400);
+    expect((await teams(third.access_token))[0]).toBe(401);
+    expect(f.logLines.join("\n")).toContain("a refresh token was used twice");
+  });
+
+  test("used by many at once gives all of them one pair", async () => {
+    const given = await login({ secret: await token() });
+    const pairs = await Promise.all(Array.from({ length: 5 }, () => refresh(given.refreshToken)));
+    expect(new Set(pairs.map(({ refresh_token }) => refresh_token)).size).toBe(1);
+    expect((await refresh(pairs[0]?.refresh_token)).status).toBe(200);
+  });
+
+  test.each(["", "x", "a.b.c"])("%j is refused without effect", async (token) => {
+    expect(await refresh(token)).toMatchObject({ status: 400, error: "invalid_grant" });
+  });
+
+  test("is no access token, and the other way round", async () => {
+    const given = await login({ secret: await token() });
+    expect((await teams(given.refreshToken))[0]).toBe(401);
+    expect((await refresh(given.accessToken)).error).toBe("invalid_grant");
+    const [head, body] = given.accessToken?.split(".") ?? [];
+    const none = Buffer.from('{"alg":"none"}').toString("base64url");
+    for (const forged of [`${none}.${body}.`, `${none}.${body}.x`, `${head}.${body}.AAAA`]) {
+      expect((await teams(forged))[0]).toBe(401);
+    }
+  });
+
+  test("ends 90 days after the login", async () => {
+    let pair = await refresh((await login({ secret: await token() })).refreshToken);
+    await f.advance(LOGIN_MS - 1000);
+    pair = await refresh(pair.refresh_token);
+    expect(pair).toMatchObject({ status: 200, expires_in: 1 });
+    await f.advance(1000);
+    expect((await refresh(pair.refresh_token)).error).toBe("invalid_grant");
+    expect((await teams(pair.access_token))[0]).toBe(401);
+  });
+
+  test("revoked, or of a deleted user, is not valid any more; nor is its access token", async () => {
+    const revoke = async (fields: Record<string, string>) => (await form("/oauth/revoke", fields)).status;
+    for (const which of ["refreshToken", "accessToken"]) {
+      const given = await login({ secret: await token() });
+      expect(await revoke({ token: given[which] ?? "", token_type_hint: "refresh_token" })).toBe(200);
+      expect([(await teams(given.accessToken))[0], (await refresh(given.refreshToken)).status]).toEqual([401, 400]);
+    }
+    expect([await revoke({ token: "unknown" }), await revoke({})]).toEqual([200, 400]);
+    const given = await login({ secret: await token() });
+    await f.store.people.removeUser((await user()).id);
+    expect([(await teams(given.accessToken))[0], (await refresh(given.refreshToken)).status]).toEqual([401, 400]);
+  });
+
+  test("of another kind of grant is refused by name", async () => {
+    const response = await form("/oauth/token", { grant_type: "password", username: "a", password: "b" });
+    expect([response.status, (await response.json()).error]).toEqual([400, "unsupported_grant_type"]);
+  });
+
+  test("survives a restart of the server", async () => {
+    const given = await login({ secret: await token() });
+    await f.restart();
+    expect((await refresh(given.refreshToken)).status).toBe(200);
+  });
+});
+
+test("beyond so many logins of a user, the oldest ends", async () => {
+  const secret = await token();
+  const first = await login({ secret });
+  for (let nth = 1; nth < LOGINS_PER_OWNER_MAX; nth++) {
+    await f.clock.advance(1, async () => undefined);
+    await f.store.logins.add({
+      id: crypto.randomUUID(),
+      userId: (await user()).id,
+      apiKeyId: null,
+      sealedKey: null,
+      generation: 0,
+      rotatedAt: f.clock.now(),
+      createdAt: f.clock.now(),
+    });
+  }
+  expect((await teams(first.accessToken))[0]).toBe(200);
+  await f.clock.advance(1, async () => undefined);
+  const last = await login({ secret });
+  expect([(await teams(first.accessToken))[0], (await teams(last.accessToken))[0]]).toEqual([401, 200]);
+});
