@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { freePort } from "../../src/base/testing/free-port.ts";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
 import { run } from "../../src/system/command.ts";
+import { npm } from "../support/npm.ts";
 import { sandlotTls } from "../support/programs/sandlot-tls.ts";
 import { newDataFolder, removeServer, startServer, type TestServer } from "../support/server.ts";
 import { type ClientRun, clientTable, type FeatureResult, withClientTable } from "./table.ts";
@@ -17,7 +18,6 @@ import { newestOfMinors } from "./versions.ts";
 const MINORS = 3;
 /** The first start may have to build the templates. */
 const READY_MS = 3_600_000;
-const INSTALL_MS = 600_000;
 const SCRIPT_MS = 900_000;
 const SCRIPTS = join(import.meta.dir, "scripts");
 const MAIN = join(import.meta.dir, "../../src/cli/main.ts");
@@ -102,12 +102,6 @@ async function runClient(server: TestServer, client: string, version: string, sc
   for (const { feature, result, reason } of results)
     console.error(`  ${result} ${feature}${reason ? `: ${reason}` : ""}`);
   return results;
-}
-
-/** With the environment of the caller, who may have configured a registry or a proxy. */
-async function npm(args: readonly string[], cwd: string): Promise<string> {
-  const env = Object.fromEntries(Object.entries(process.env).flatMap(([key, value]) => (value ? [[key, value]] : [])));
-  return await run(["npm", ...args], { cwd, env, timeoutMs: INSTALL_MS });
 }
 
 function fail(message: string): never {

@@ -2,12 +2,12 @@
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { attempt, run } from "../../src/system/command.ts";
+import { npm } from "./npm.ts";
 
 /** v0.1.0. A commit, because a clone may lack tags. */
 const COMMIT = "baa66937376dafa10a7a718b329969dd746004d0";
 const PROJECT = join(import.meta.dir, "../..");
 const FETCH_MS = 120_000;
-const INSTALL_MS = 600_000;
 
 /** Undefined: this clone lacks the commit, and cannot fetch it. */
 export async function referenceVersion(folder: string): Promise<string | undefined> {
@@ -29,7 +29,7 @@ async function installPackages(folder: string): Promise<void> {
   const [then, now] = [packagesOf(folder), packagesOf(PROJECT)];
   if (Object.entries(then).every(([name, version]) => now[name] === version)) {
     symlinkSync(join(PROJECT, "node_modules"), join(folder, "node_modules"));
-  } else await run(["npm", "ci", "--no-audit", "--no-fund"], { cwd: folder, timeoutMs: INSTALL_MS });
+  } else await npm(["ci", "--no-audit", "--no-fund"], folder);
 }
 
 function packagesOf(folder: string): Record<string, string> {

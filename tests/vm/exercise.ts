@@ -13,7 +13,7 @@ export interface Subject {
   apiKey: string;
 }
 
-interface Step {
+export interface Step {
   name: string;
   proves: string;
   /** Returns what it saw, for the log. */
@@ -38,6 +38,14 @@ const PEER_UP = [
   `until curl -sf -o /dev/null http://${PEER}; do sleep 1; done`,
 ].join(" && ");
 const PEER_DOWN = "systemctl stop peer; ip route del 11.11.11.11; ip netns del peer; true";
+const LEFTOVERS = `
+  ls -d /etc/sandlot /etc/systemd/system/sandlot.service /var/lib/sandlot /run/sandlot /sys/fs/cgroup/sandlot* 2> /dev/null
+  nft list tables | grep sandlot
+  ip -o link | grep -o 'slot[^:@]*'
+  grep -o '/run/sandlot[^ ]*' /proc/mounts
+  losetup --noheadings --list
+  ps -eo args | grep '[s]andlot'
+  true`;
 const VISIT = `curl -s -o /dev/null --max-time 60 http://${PEER} && echo reached || echo refused`;
 
 function client({ url, apiKey }: Subject) {
@@ -327,5 +335,16 @@ export const STEPS: readonly Step[] = [
     name: "kill",
     proves: "systemd restarts a killed server, which adopts its sandboxes",
     run: (machine) => survives(machine, "systemctl kill --signal=KILL sandlot && sleep 5"),
+  },
+  {
+    name: "uninstall",
+    proves: "`sandlot uninstall --data` leaves nothing behind",
+    async run(machine) {
+      await Sandbox.create(client(machine));
+      await machine.run("sandlot uninstall --data");
+      const left = await machine.run(LEFTOVERS);
+      assert.equal(left.trim(), "", "uninstall left something behind");
+      return "nothing is left";
+    },
   },
 ];

@@ -3,6 +3,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writ
 import { join } from "node:path";
 import { fetchDebian } from "../../src/setup/fetching.ts";
 import { run } from "../../src/system/command.ts";
+import { npm } from "../support/npm.ts";
 import { ARCHITECTURE, type System, type SystemFiles } from "./systems.ts";
 
 const PACKAGES = `
@@ -88,9 +89,7 @@ async function configure(root: string, key: string): Promise<void> {
 async function addNode(root: string): Promise<void> {
   const folder = await mkdtemp(join(root, "tmp/node-"));
   const name = `node-linux-${process.arch}`;
-  await run(["npm", "pack", "--silent", "--pack-destination", folder, `${name}@${NODE_VERSION}`], {
-    timeoutMs: TOOL_MS,
-  });
+  await npm(["pack", "--silent", "--pack-destination", folder, `${name}@${NODE_VERSION}`], folder);
   await mkdir(join(root, "opt/node"));
   const [archive = ""] = await readdir(folder);
   await run(["tar", "-xzf", join(folder, archive), "-C", join(root, "opt/node"), "--strip-components=1"], {

@@ -14,7 +14,7 @@ const COMMAND_MS = 3_600_000;
 const TOOL_MS = 600_000;
 const TRY_AGAIN_MS = 2_000;
 /** Where Sandlot listens in the machine. */
-const PORT = 3000;
+export const PORT = 3000;
 /** The machine has no network but this address, which answers every connection with the payload. */
 const PAYLOAD_ADDRESS = "10.0.2.100:1";
 

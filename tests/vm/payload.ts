@@ -8,6 +8,7 @@ import { currentGuestFolder, prepare } from "../../src/cli/prepare.ts";
 import { BASE_IMAGE } from "../../src/setup/base-image.ts";
 import { run } from "../../src/system/command.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
+import { npm } from "../support/npm.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const TOOL_MS = 1_200_000;
@@ -20,18 +21,12 @@ export async function makePayload(config: Config, target: string): Promise<void>
   const cached = [basename(new Toolbox(cacheFolder).toolFolder), guest, ...images];
   const folder = await mkdtemp(join(tmpdir(), "sandlot-vm-"));
   try {
-    await run(["npm", "pack", "--silent", "--pack-destination", folder], { timeoutMs: TOOL_MS, cwd: PROJECT });
+    await npm(["pack", "--silent", "--pack-destination", folder], PROJECT);
     const [archive = ""] = await readdir(folder);
     await mkdir(join(folder, "usr/local"), { recursive: true });
-    const prefix = [
-      "--prefix",
-      join(folder, "usr/local"),
-      "--ignore-scripts",
-      "--prefer-offline",
-      "--no-audit",
-      "--no-fund",
-    ];
-    await run(["npm", "install", "--global", ...prefix, join(folder, archive)], { timeoutMs: TOOL_MS });
+    const options = ["--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];
+    const prefix = ["--prefix", join(folder, "usr/local")];
+    await npm(["install", "--global", ...options, ...prefix, join(folder, archive)], folder);
     const from = ["--transform", `s,^${cacheFolder.slice(1)}/,var/cache/sandlot/,S`];
     const unfinished = `${target}.unfinished`;
     await rm(unfinished, { force: true });
