@@ -280,8 +280,34 @@ class Backup {
   /** A tenant chose the files of an image, so they pass through tar, which reads no holes and takes any depth. */
   async #saveImages(): Promise<string | null> {
     const names = this.#images.names().sort();
-    if (names.length === 0) return null;
-    return (await this.#saveTree(this.disks.imagesFolder, names)).id;
+    try {
+      return await this.#saveImagesNamed(names);
+    } catch (cause) {
+      if (!this.#tarFailed()) throw cause;
+    }
+    return await this.#saveImagesNamed(await this.#readable(names));
+  }
+
+  async #saveImagesNamed(names: readonly string[]): Promise<string | null> {
+    return names.length === 0 ? null : (await this.#saveTree(this.disks.imagesFolder, names)).id;
+  }
+
+  /** Tries each image by itself, and notes those that tar cannot read. */
+  async #readable(names: readonly string[]): Promise<string[]> {
+    const readable: string[] = [];
+    for (const name of names) {
+      const tar = tarOf(this.disks.imagesFolder, [name]);
+      // tar reads no content if it writes to /dev/null itself.
+      const { exitCode, stderr } = await attempt(
+        ["bash", "-c", '"$@" | cat > /dev/null; exit "$PIPESTATUS"', "bash", ...tar],
+        {
+          timeoutMs: null,
+        },
+      );
+      if (exitCode < TAR_FAILED) readable.push(name);
+      else this.#miss(`image ${name}`, stderr.trim());
+    }
+    return readable;
   }
 
   /** Without its note a fetched image cannot be used. While the lock is held, neither is removed. */
@@ -324,7 +350,7 @@ class Backup {
 
   async #saveTree(folder: string, names: readonly string[]): Promise<Saved> {
     rmSync(this.#tarCode, { force: true });
-    const tar = [...TAR, ...TAR_ATTRIBUTES, `--directory=${folder}`, "--", ...names];
+    const tar = tarOf(folder, names);
     return this.#count(
       await this.repository.saveOutput(
         PART_FILE,
@@ -348,4 +374,8 @@ class Backup {
     this.#sentBytes += saved.sentBytes;
     return saved;
   }
+}
+
+function tarOf(folder: string, names: readonly string[]): string[] {
+  return [...TAR, ...TAR_ATTRIBUTES, `--directory=${folder}`, "--", ...names];
 }

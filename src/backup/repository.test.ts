@@ -41,3 +41,22 @@ test("a snapshot that restic does not name is an error", async () => {
   const silent = new Repository("/backups", ["bash", "-c", ":"], "/tmp", {});
   await expect(silent.saveOutput("/file", ["true"], [PART])).rejects.toThrow("restic could not name the new snapshot");
 });
+
+test("a target that takes nothing for long ends the backup", async () => {
+  const repeats = `echo '{"message_type":"status","bytes_done":7,"current_files":["/x"]}'`;
+  const hung = ["bash", "-c", `while ${repeats}; do sleep 0.05; done`];
+  const stopped = new Repository("/backups", hung, "/tmp", {}, 500).save("/folder", [PART]);
+  await expect(stopped).rejects.toThrow("/backups has taken nothing for");
+});
+
+test("a target that does not answer ends with restic's reason", async () => {
+  const asked = [
+    "bash",
+    "-c",
+    "echo 'retrying after 9s: Stat: The specified bucket does not exist' >&2; exec sleep 60",
+  ];
+  const silent = new Repository("s3:https://s3.example.com/no-bucket", asked, "/tmp", {}, undefined, 500);
+  await expect(silent.require()).rejects.toThrow(
+    "open the repository at s3:https://s3.example.com/no-bucket: retrying",
+  );
+});

@@ -5,11 +5,18 @@
  * The module src/backup copies the data of a server to a repository and back. It never serves requests and never starts
  * or stops a sandbox.
  */
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt, MINIMAL_ENV } from "../system/command.ts";
 
 /** Exit code of restic for a repository that does not exist. */
 const NO_REPOSITORY = 10;
+const EXISTS = "config file already exists";
+/** restic repeats a question for 15 minutes, even if the store has refused the key or has no such bucket. */
+const OPEN_MS = scaled(30_000);
+/** restic reads ahead of the target by about a hundred mebibytes, which a slow line needs time for. */
+const STALLED_MS = scaled(3_600_000);
+const PROGRESS_PER_SECOND = "0.1";
 /** One word for all machines: restic compares a backup with the last one of the same host. */
 const HOST = "sandlot";
 /** Variables of restic and of the stores that it writes to. */
@@ -19,6 +26,8 @@ const MIB = 1024 ** 2;
 const LIST_MAX_BYTES = 256 * MIB;
 /** Removal and verification wait for backups that write to the same repository. */
 const LOCK_WAIT = "10m";
+/** For short questions: a lock takes restic 0.2 seconds, and writes to the target. */
+const NO_LOCK = "--no-lock";
 /** A command line holds some thousand ids. */
 const FORGET_TURN = 1000;
 
@@ -69,6 +78,8 @@ export class Repository {
     restic: readonly string[],
     cacheFolder: string,
     env: Readonly<Record<string, string | undefined>>,
+    private readonly stalledMs = STALLED_MS,
+    private readonly openMs = OPEN_MS,
   ) {
     this.#restic = [...END_TOGETHER, ...restic];
     const given = Object.entries(env).filter(([name]) => PASSED_ON.test(name));
@@ -82,14 +93,18 @@ export class Repository {
 
   /** Makes the repository unless it exists. Returns whether it is new. */
   async make(): Promise<boolean> {
-    if (await this.#exists()) return false;
-    await this.#do(["init"]);
-    return true;
+    const { exitCode, stderr } = await this.#ask(["init"]);
+    if (exitCode === 0) return true;
+    if (!stderr.includes(EXISTS)) throw this.#failed("make a repository", stderr);
+    await this.require();
+    return false;
   }
 
   /** Throws Fault 404 when there is no repository. */
   async require(): Promise<void> {
-    if (await this.#exists()) return;
+    const { exitCode, stderr } = await this.#ask(["cat", "config", NO_LOCK]);
+    if (exitCode === 0) return;
+    if (exitCode !== NO_REPOSITORY) throw this.#failed("open the repository", stderr);
     throw new Fault(
       404,
       `there is no repository at ${this.target}. FIX: mount its disk, or correct the target; ` +
@@ -117,14 +132,14 @@ export class Repository {
 
   /** All snapshots, the oldest first. */
   async list(): Promise<Listed[]> {
-    const output = await this.#do(["snapshots", "--json"], LIST_MAX_BYTES);
+    const output = await this.#do(["snapshots", "--json", NO_LOCK], LIST_MAX_BYTES);
     const listed = (JSON.parse(output) ?? []) as Partial<Listed>[];
     const snapshots = listed.map(({ id = "", time = "", tags = [] }) => ({ id, time, tags }));
     return snapshots.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
   }
 
   async text(id: string, path: string): Promise<string> {
-    return await this.#do(["dump", id, path], LIST_MAX_BYTES);
+    return await this.#do(["dump", NO_LOCK, id, path], LIST_MAX_BYTES);
   }
 
   async restore(id: string, folder: string, target: string, excluded: readonly string[]): Promise<void> {
@@ -154,22 +169,34 @@ export class Repository {
     await this.#alone(["check", "--read-data"]);
   }
 
-  async #exists(): Promise<boolean> {
-    const { exitCode, stderr } = await attempt([...this.#restic, "--quiet", "cat", "config"], this.#options);
-    if (exitCode === NO_REPOSITORY) return false;
-    if (exitCode !== 0) throw this.#failed("open the repository", stderr);
-    return true;
+  /** The end of what restic says tells why it was not done in time. */
+  async #ask(words: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
+    return await attempt([...this.#restic, ...words], { ...this.#options, signal: AbortSignal.timeout(this.openMs) });
   }
 
   async #saved(words: readonly string[]): Promise<Saved> {
-    const output = await this.#do(["backup", "--json", "--quiet", "--host", HOST, ...words]);
-    const summary = output
+    using progress = new Progress(this.stalledMs);
+    const { exitCode, stdout, stderr } = await attempt(
+      [...this.#restic, "backup", "--json", "--host", HOST, ...words],
+      {
+        ...this.#options,
+        env: { ...this.#env, RESTIC_PROGRESS_FPS: PROGRESS_PER_SECOND },
+        onOutput: (text) => progress.note(text),
+        signal: progress.stalled,
+      },
+    );
+    if (progress.stalled.aborted) {
+      const minutes = this.stalledMs / 60_000;
+      throw new Fault(504, `${this.target} has taken nothing for ${minutes} minutes. FIX: check the target`);
+    }
+    if (exitCode !== 0) throw this.#failed("backup", stderr || stdout);
+    const summary = stdout
       .trim()
       .split("\n")
       .flatMap((line) => (line.includes('"summary"') ? [JSON.parse(line)] : []))
       .at(-1);
     const { snapshot_id: id, data_added_packed: sentBytes } = summary ?? {};
-    if (typeof id !== "string" || !/^[0-9a-f]{64}$/.test(id)) throw this.#failed("name the new snapshot", output);
+    if (typeof id !== "string" || !/^[0-9a-f]{64}$/.test(id)) throw this.#failed("name the new snapshot", stdout);
     return { id, sentBytes: Number(sentBytes) };
   }
 
@@ -192,6 +219,38 @@ export class Repository {
 
   #failed(work: string, output: string): Fault {
     return new Fault(500, `restic could not ${work} at ${this.target}: ${output.trim().slice(-2000)}`);
+  }
+}
+
+/** Ends a backup of which nothing was read for long. */
+class Progress implements Disposable {
+  readonly #abort = new AbortController();
+  readonly #seen = new Map<string, string>();
+  #timer: Timer | undefined;
+
+  constructor(private readonly stalledMs: number) {
+    this.#restart();
+  }
+
+  get stalled(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** restic repeats its counts, whether they have changed or not. */
+  note(output: string): void {
+    for (const [, name = "", value = ""] of output.matchAll(/"(files_done|bytes_done)":(\d+)[,}]/g)) {
+      if (this.#seen.get(name) !== value) this.#restart();
+      this.#seen.set(name, value);
+    }
+  }
+
+  #restart(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#abort.abort(), this.stalledMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
   }
 }
 
