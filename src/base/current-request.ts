@@ -1,9 +1,6 @@
 /** The client's request that the running code works for: the log and traces name it, without passing it along. */
 import { AsyncLocalStorage } from "node:async_hooks";
-
-export interface RequestOrigin {
-  id: string;
-}
+import type { RequestOrigin } from "../contract/request-id.ts";
 
 interface Running {
   origin: RequestOrigin;

@@ -1,6 +1,18 @@
 /** A step is recorded with its parent step, and only while a recording is active. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { beginStep, isRecording, noteUse, recordSteps, type Step, step, stepsOf } from "./steps.ts";
+import { inRequest } from "./current-request.ts";
+import type { FinishedSpan } from "./spans.ts";
+import {
+  beginStep,
+  hasSteps,
+  isRecording,
+  noteUse,
+  recordSteps,
+  type Step,
+  spanOfStep,
+  step,
+  stepsOf,
+} from "./steps.ts";
 
 afterEach(() => recordSteps(undefined));
 
@@ -92,5 +104,56 @@ describe("steps", () => {
     noteUse("helpers", 1);
     expect(step("nothing", () => 3)).toBe(3);
     expect(steps.map(({ name }) => name)).toEqual(["begun"]);
+  });
+});
+
+describe("without counters, steps", () => {
+  const trace = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7", isSampled: true };
+
+  function spansRecorded(): (FinishedSpan | undefined)[] {
+    const spans: (FinishedSpan | undefined)[] = [];
+    recordSteps({ write: (each) => spans.push(spanOfStep(each)) });
+    return spans;
+  }
+
+  test("of a request are spans within its trace", async () => {
+    const spans = spansRecorded();
+    await inRequest({ id: "one", trace }, () =>
+      step("whole", async () => {
+        await Promise.resolve();
+        step("part", () => 1);
+        expect(() =>
+          step("failing", () => {
+            throw new Error("no");
+          }),
+        ).toThrow("no");
+      }),
+    );
+    const whole = spans.find((span) => span?.name === "whole");
+    expect(whole).toMatchObject({ traceId: trace.traceId, parentSpanId: trace.spanId, hasFailed: false });
+    expect(spans.map((span) => [span?.name, span?.parentSpanId, span?.hasFailed])).toEqual([
+      ["part", whole?.spanId, false],
+      ["failing", whole?.spanId, true],
+      ["whole", trace.spanId, false],
+    ]);
+  });
+
+  test("that begin after the request, of a trace that is not recorded, or of no request are not recorded", async () => {
+    const spans = spansRecorded();
+    const over = Promise.withResolvers<void>();
+    let behind: Promise<unknown> | undefined;
+    await inRequest({ id: "one", trace }, async () => {
+      behind = over.promise.then(() => step("left behind", () => 1));
+    });
+    over.resolve();
+    await behind;
+    await inRequest({ id: "two", trace: { ...trace, isSampled: false } }, async () => step("unsampled", () => 1));
+    step("alone", () => 1);
+    beginStep("alone")();
+    expect({ spans, isRecording: isRecording(), hasSteps: hasSteps() }).toEqual({
+      spans: [],
+      isRecording: false,
+      hasSteps: true,
+    });
   });
 });

@@ -1,8 +1,11 @@
 /**
- * Records where work spends its time: nested steps, each with its wall time and processor time. Recording is off by
- * default; a step then costs one comparison.
+ * Records where work spends its time: nested steps, each with its wall time and processor time. Steps of a request
+ * whose trace is recorded are spans of it. Recording is off by default; a step then costs one comparison.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { TraceContext } from "../contract/trace-context.ts";
+import { currentRequest } from "./current-request.ts";
+import { type FinishedSpan, newSpanId, type SpanIds } from "./spans.ts";
 import { type CallNames, wrapCalls } from "./wrapped-calls.ts";
 
 /** Milliseconds of processor time, by consumer. */
@@ -19,11 +22,13 @@ export interface Step {
   wallMs: number;
   uses: Uses;
   failed?: true;
+  /** Present if the step is part of a trace. */
+  span?: SpanIds;
 }
 
 interface Recording {
-  /** Counters that only rise. */
-  read(): Uses;
+  /** Counters that only rise. Absent: only steps of traces are recorded, without their use. */
+  read?(): Uses;
   /** Called at the beginning of each step. */
   began?(number: number, name: string): void;
   write(step: Step): void;
@@ -32,6 +37,7 @@ interface Recording {
 interface OpenStep {
   number: number;
   within: OpenStep | undefined;
+  span: SpanIds | undefined;
   /** Use that the counters do not show, including that of inner steps. */
   noted: Map<string, number>;
 }
@@ -48,7 +54,9 @@ export function recordSteps(wanted: Recording | undefined): void {
 /** Runs the work as a step that ends when its result is there. */
 export function step<T>(name: string, work: () => T): T {
   if (recording === undefined) return work();
-  const { open, end } = begin(recording, name);
+  const span = spanOf(currentRequest()?.trace);
+  if (!isWanted(recording, span)) return work();
+  const { open, end } = begin(recording, name, span);
   return around.run(open, () => {
     let result: T;
     try {
@@ -78,24 +86,37 @@ export function step<T>(name: string, work: () => T): T {
 type Elsewhere = Pick<Step, "beganAt" | "wallMs" | "uses">;
 
 /** For a step that is not one call: it ends when the returned function is called. */
-export function beginStep(name: string): (elsewhere?: Elsewhere) => void {
+export function beginStep(name: string, trace?: TraceContext): (elsewhere?: Elsewhere) => void {
   if (recording === undefined) return nothing;
-  const { end } = begin(recording, name);
+  const span = spanOf(trace ?? currentRequest()?.trace);
+  if (!isWanted(recording, span)) return nothing;
+  const { end } = begin(recording, name, span);
   return (elsewhere) => end(false, elsewhere);
 }
 
 /** Adds use to the current step that the counters do not show. */
 export function noteUse(consumer: string, ms: number): void {
-  if (recording === undefined) return;
+  if (recording?.read === undefined) return;
   // Added to all enclosing steps, even finished ones.
   for (let open = around.getStore(); open !== undefined; open = open.within) {
     open.noted.set(consumer, (open.noted.get(consumer) ?? 0) + ms);
   }
 }
 
-/** True: collecting details for a step is worthwhile. */
+/** True: the use of each step is recorded, so collecting it is worthwhile. */
 export function isRecording(): boolean {
+  return recording?.read !== undefined;
+}
+
+/** True: steps become spans of traces, or are recorded otherwise. */
+export function hasSteps(): boolean {
   return recording !== undefined;
+}
+
+/** Undefined: the step is part of no trace. */
+export function spanOfStep({ span, name, beganAt, wallMs, failed }: Step): FinishedSpan | undefined {
+  if (span === undefined) return undefined;
+  return { ...span, name, kind: "internal", beganAt, wallMs, hasFailed: failed === true, attributes: {} };
 }
 
 /** Turns calls of these methods into steps, for an object or the prototype of a class. */
@@ -103,8 +124,20 @@ export function stepsOf<T extends object>(subject: T, names: CallNames<T>): void
   wrapCalls(subject, names, step);
 }
 
-function begin({ read, began, write }: Recording, name: string) {
-  const open: OpenStep = { number: ++last, within: around.getStore(), noted: new Map() };
+function isWanted({ read }: Recording, span: SpanIds | undefined): boolean {
+  return read !== undefined || span !== undefined;
+}
+
+/** Within the current step if that belongs to the same trace. */
+function spanOf(trace: TraceContext | undefined): SpanIds | undefined {
+  if (trace === undefined || !trace.isSampled) return undefined;
+  const outer = around.getStore()?.span;
+  const { traceId } = trace;
+  return { traceId, spanId: newSpanId(), parentSpanId: outer?.traceId === traceId ? outer.spanId : trace.spanId };
+}
+
+function begin({ read = nothingUsed, began, write }: Recording, name: string, span: SpanIds | undefined) {
+  const open: OpenStep = { number: ++last, within: around.getStore(), span, noted: new Map() };
   began?.(open.number, name);
   const beganAt = performance.timeOrigin + performance.now();
   const before = read();
@@ -118,9 +151,16 @@ function begin({ read, began, write }: Recording, name: string) {
     const uses = Object.fromEntries([...counted, ...open.noted, ...Object.entries(elsewhere?.uses ?? {})]);
     const { number, within } = open;
     const times = { beganAt: elsewhere?.beganAt ?? beganAt, wallMs: elsewhere?.wallMs ?? wallMs };
-    write({ number, within: within?.number ?? null, name, ...times, uses, ...(failed ? { failed } : {}) });
+    const step: Step = { number, within: within?.number ?? null, name, ...times, uses };
+    if (failed) step.failed = true;
+    if (span !== undefined) step.span = span;
+    write(step);
   };
   return { open, end };
+}
+
+function nothingUsed(): Uses {
+  return {};
 }
 
 function nothing(): void {

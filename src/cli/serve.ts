@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { described, type Log, onLogLine, stderrLog } from "../base/log.ts";
 import { stepsInto } from "../base/step-file.ts";
+import { hasSteps, type Step, spanOfStep } from "../base/steps.ts";
 import { version } from "../base/version.ts";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { LocalImages } from "../builder/registry/local-images.ts";
@@ -14,14 +15,17 @@ import { type Control, createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
 import { requireTeams, warnOfLimits } from "../control/templates/shared-memory.ts";
-import { traceControl } from "../control/tracing.ts";
+import { traceStore } from "../control/tracing.ts";
 import { serveManagement } from "../edge/management-server.ts";
+import type { EdgeOptions } from "../edge/process/edge-processes.ts";
+import type { SpanReport } from "../edge/process/span-reports.ts";
 import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { Machine } from "../host/machine.ts";
 import { traceHost } from "../host/tracing.ts";
 import { prepareStoreFiles } from "../images/disk/store-files.ts";
 import { serveMetrics } from "../metrics/metrics-listener.ts";
 import { ServerMetrics } from "../metrics/server-metrics.ts";
+import { SpanExporter } from "../metrics/span-exporter.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
 import { applySettings, startMerging } from "../setup/host-changes.ts";
 import { TemplateImages } from "../setup/template-images.ts";
@@ -46,6 +50,7 @@ import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
 import { RecentLines } from "./logs/recent-lines.ts";
+import { parseOpenTelemetry } from "./open-telemetry.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
@@ -57,21 +62,28 @@ const MIB = 1024 ** 2;
 const log = stderrLog;
 
 export async function serve(config: Config): Promise<number> {
+  const openTelemetry = parseOpenTelemetry(process.env, version());
   const data = await claimMachine(config);
+  const spans = openTelemetry && new SpanExporter(openTelemetry.exporting, { log });
+  recordSteps(config, data, spans);
   const program = bundleEdge(data);
   program.catch(() => undefined);
   const opened = await openData(config, data);
   const { store } = opened;
   const host = await openHost(config, data, opened.blobs);
   const operated = { data, store, host, config };
-  const observed = observe(operated);
+  const observed = observe(operated, spans);
   const control = openControl(operated, opened);
   observed.metrics.watchWakes(control.directory);
-  if (config.stepsFile !== undefined) traceControl(control, store);
+  if (hasSteps()) traceStore(store);
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no space for the store", error: described(error) });
   });
-  const listening = await listen(operated, { control, observed, program: await program });
+  const traces = spans && {
+    sampling: openTelemetry.sampling,
+    traced: (report: SpanReport) => spans.addReported(report),
+  };
+  const listening = await listen(operated, { control, observed, traces, program: await program });
   const { listeners } = listening;
   await control.start();
   await buildAhead(control, config.templates);
@@ -88,6 +100,7 @@ export async function serve(config: Config): Promise<number> {
   void listeners.stop(false);
   await control.close();
   await listening.stop();
+  await spans?.stop();
   observed.metrics.close();
   await host.close();
   await store.close();
@@ -106,10 +119,21 @@ async function claimMachine(config: Config): Promise<DataFolder> {
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   if (config.sharedMemory !== "off") await requireMerging("SANDLOT_SHARED_MEMORY");
   applySettings(data);
-  if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
   outliveOthers();
   shieldTools();
   return data;
+}
+
+/** Internal steps go to the steps file, and those of traces to the collector. */
+function recordSteps({ stepsFile }: Config, { cgroup }: DataFolder, spans: SpanExporter | undefined): void {
+  if (stepsFile === undefined && spans === undefined) return;
+  const keep = stepsFile === undefined ? undefined : stepsInto(stepsFile, STEPS_FILE);
+  const write = (step: Step) => {
+    keep?.(step);
+    const span = spanOfStep(step);
+    if (span !== undefined) spans?.add(span);
+  };
+  traceHost(write, keep && cgroup);
 }
 
 interface OpenedData {
@@ -171,7 +195,7 @@ interface Observed {
 }
 
 /** Counts what the store, the host and the log do. */
-function observe(operated: Operated): Observed {
+function observe(operated: Operated, spans: SpanExporter | undefined): Observed {
   const { store, host } = operated;
   const metrics = new ServerMetrics({ version: version(), read: () => readings(operated) });
   metrics.watchHost(host);
@@ -182,6 +206,7 @@ function observe(operated: Operated): Observed {
     recentLines.add(line, entry.level);
   });
   host.parts.network.onDecisions = (decisions) => metrics.relayReported(decisions);
+  if (spans !== undefined) spans.onOutcome = (outcome, count) => metrics.spansEnded(outcome, count);
   host.parts.dns.onDecision = (decision) => metrics.dnsDecided(decision);
   return { metrics, recentLines };
 }
@@ -219,11 +244,14 @@ interface Listening {
   stop(): Promise<void>;
 }
 
+interface Opened extends Pick<EdgeOptions, "traces"> {
+  control: Control;
+  observed: Observed;
+  program: string;
+}
+
 /** Opens the server: to clients through the edge, to Prometheus, and to the operator's commands. */
-async function listen(
-  operated: Operated,
-  { control, observed, program }: { control: Control; observed: Observed; program: string },
-): Promise<Listening> {
+async function listen(operated: Operated, { control, observed, traces, program }: Opened): Promise<Listening> {
   const { data, host, config } = operated;
   const { metrics, recentLines } = observed;
   const { trustedProxies } = config.addresses;
@@ -241,6 +269,7 @@ async function listen(
     limits: config.connections,
     log: edgeLog(log),
     counted: (report) => metrics.edgeReported(report),
+    traces,
   });
   host.parts.network.beforeReuse = (address) => edge.closeConnectionsTo(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });

@@ -2,6 +2,14 @@
  * The id of a client's request, from the client to the guest: in the header below, in responses, and in log lines. The
  * edge decides it. Every reader checks its form, because a client may have written the header.
  */
+import type { TraceContext } from "./trace-context.ts";
+
+/** The request that some work is done for. */
+export interface RequestOrigin {
+  id: string;
+  /** While traces are exported: the edge's span of the request. */
+  trace?: TraceContext | undefined;
+}
 
 export const REQUEST_ID_HEADER = "x-request-id";
 

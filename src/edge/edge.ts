@@ -8,9 +8,10 @@
 import type { Splice } from "../base/splicing.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
-import { REQUEST_ID_HEADER } from "../contract/request-id.ts";
+import { REQUEST_ID_HEADER, type RequestOrigin } from "../contract/request-id.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import { TRACEPARENT_HEADER, traceparentOf } from "../contract/trace-context.ts";
 import { HeaderLines, type ReadHeaders } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
@@ -23,6 +24,7 @@ import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
 import { type Refusal, refuse as responseTo } from "./refusal.ts";
 import { classOf, RequestCounts } from "./request-counts.ts";
+import type { RequestTraces } from "./request-trace.ts";
 import { clientAddress, NO_PROXIES, type TrustedProxies } from "./routing/client-address.ts";
 import { internalPath } from "./routing/control-path.ts";
 import { headersAskedFor, preflightOf, preflightResponse } from "./routing/preflight.ts";
@@ -55,14 +57,18 @@ interface EdgeServices {
   counts?: RequestCounts;
   /** Limits the kernel's buffers of connections to sandboxes. Absent: the kernel's defaults. */
   buffers?: ConnectOptions["buffers"];
+  /** Absent: no traces are exported. */
+  traces?: RequestTraces | undefined;
 }
 
 export function createEdge(services: EdgeServices): Edge {
   const { directory, routes, management, log, trustedProxies = NO_PROXIES, counts = new RequestCounts() } = services;
+  const { traces } = services;
   const quota = services.quota ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
   const lookup = new ServiceLookup(directory, routes, log);
 
   function handle(client: ClientRequest): void {
+    if (traces !== undefined) client.trace = traces.begin(client);
     const target = targetOf(client.target);
     const address = addressOf(client.headers);
     // Most requests take this path, which needs no promise.
@@ -118,9 +124,9 @@ export function createEdge(services: EdgeServices): Edge {
   async function proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
     counts.request("management");
-    const own = new HeaderLines();
+    client.trace?.goesTo({ kind: "management", target });
+    const own = ownHeaders(client);
     own.append(PEER_HEADER, peerValue(management, client));
-    own.append(REQUEST_ID_HEADER, client.requestId);
     const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsManagement(headers, own)}`;
     const outgoing = { head, isGuest: false };
     // The management server closes a request that is idle for too long; the edge then does the same.
@@ -135,7 +141,9 @@ export function createEdge(services: EdgeServices): Edge {
   ): Promise<void> | undefined {
     const { method, headers } = client;
     if ("problem" in route) return respondWith(client, refuse(badRequest(400, route.problem), headers));
-    counts.request(classOf(route.port, target));
+    const kind = classOf(route.port, target);
+    counts.request(kind);
+    client.trace?.goesTo(kind === "service" ? { kind, ...route } : { kind, ...route, target });
     const refusal = refusalFor(method, route, target);
     if (refusal !== undefined) return respondWith(client, refuse(refusal, headers));
     const destination = routes.find(route.sandboxId);
@@ -165,7 +173,8 @@ export function createEdge(services: EdgeServices): Edge {
       },
       failed(failure) {
         guarded(client, async () => {
-          const why = await lookup.refusalAfter(route, client, service, failure);
+          const request = { headers, origin: originOf(client) };
+          const why = await lookup.refusalAfter(route, request, service, failure);
           await (why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)));
         });
       },
@@ -176,8 +185,8 @@ export function createEdge(services: EdgeServices): Edge {
   /** While it waits, the request only counts for the sandbox. Once the team is known, it counts for that too. */
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
-    const { headers, requestId } = client;
-    const found = await lookup.awake(route, { headers, requestId, mayWake });
+    const { headers } = client;
+    const found = await lookup.awake(route, { headers, origin: originOf(client), mayWake });
     if ("reason" in found) return await respondWith(client, refused(found, client, route));
     if (client.isDisconnected) return;
     client.onOver?.();
@@ -191,7 +200,7 @@ export function createEdge(services: EdgeServices): Edge {
     const { method, headers } = client;
     const request = {
       headers,
-      requestId: client.requestId,
+      origin: originOf(client),
       mayWake: !asksForHealth(method, route, target),
       get signal() {
         return client.signal;
@@ -238,17 +247,29 @@ function outgoingRequest(
   const isGuest = isForRuntime && method === "GET" && /^\/files(\?|$)/.test(target);
   const upgrade = isForRuntime ? undefined : upgradeOf(client);
   const own = isForRuntime ? ownHeaders(client) : undefined;
+  const ownOfResponse = isForRuntime ? idLine(client) : undefined;
   // A new connection for each request: addresses pass from one sandbox to the next, and an idle connection must not.
   const connection = upgrade === undefined ? "Connection: close\r\n" : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost, own)}${connection}`;
-  return { head, isGuest, upgrade, ownOfResponse: own };
+  return { head, isGuest, upgrade, ownOfResponse };
 }
 
-/** Of requests to a runtime and of its responses. Services on other ports choose their own. */
-function ownHeaders({ requestId }: ClientRequest): HeaderLines {
-  const own = new HeaderLines();
-  own.append(REQUEST_ID_HEADER, requestId);
-  return own;
+/** Of a runtime's response. Services on other ports, and their clients, choose their own headers. */
+function idLine({ requestId }: ClientRequest): HeaderLines {
+  const lines = new HeaderLines();
+  lines.append(REQUEST_ID_HEADER, requestId);
+  return lines;
+}
+
+/** Of requests to control and to a runtime. */
+function ownHeaders(client: ClientRequest): HeaderLines {
+  const lines = idLine(client);
+  if (client.trace !== undefined) lines.append(TRACEPARENT_HEADER, traceparentOf(client.trace.context));
+  return lines;
+}
+
+function originOf({ requestId, trace }: ClientRequest): RequestOrigin {
+  return { id: requestId, trace: trace?.context };
 }
 
 /** Refusals that need no lookup of the sandbox. */

@@ -86,6 +86,6 @@ test("a wake and a log line of the edge have the id", async () => {
   edge.end();
   const response = await edge.fetch(3000, "/", { headers: { "X-Request-ID": "mine" } });
   expect([response.status, response.headers.get("x-request-id")]).toEqual([500, "mine"]);
-  expect(wakes).toMatchObject([{ requestId: "mine" }]);
+  expect(wakes).toMatchObject([{ origin: { id: "mine" } }]);
   expect(edge.contexts.at(-1)).toMatchObject({ request: "mine" });
 });

@@ -1,4 +1,4 @@
-/** For `sandlot trace`: names the calls of this module that are steps, and measures their CPU time. */
+/** Names the calls of this module that are steps, for `sandlot trace` and for spans, and measures their CPU time. */
 import { recordSteps, type Step, stepsOf, type Uses } from "../base/steps.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
@@ -25,10 +25,13 @@ import { TemplateSandboxes } from "./template-sandboxes.ts";
 const WORKER_THREAD = "Worker";
 const THREADS_KNOWN_MS = 1_000;
 
-/** To be called once per process. `cgroup` is that of all sandboxes; `write` gets each step when it is over. */
-export function traceHost(cgroup: string, write: (step: Step) => void): void {
+/**
+ * To be called once per process. `write` gets each step when it is over. With the cgroup of all sandboxes, steps have
+ * their use of processors; without it, only steps of traces are recorded.
+ */
+export function traceHost(write: (step: Step) => void, cgroup?: string): void {
   nameSteps();
-  recordSteps({ read: processorTimes(cgroup), write });
+  recordSteps({ ...(cgroup !== undefined && { read: processorTimes(cgroup) }), write });
 }
 
 function nameSteps(): void {

@@ -11,6 +11,7 @@ import { wrapCalls } from "../base/wrapped-calls.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildOutcome, CheckpointOptions, CreatedSandbox, Host } from "../contract/internal/host.ts";
 import { BoundedLabel, largest } from "./bounded-label.ts";
+import type { SpanOutcome } from "./span-exporter.ts";
 
 /** Buckets in seconds. */
 const OPERATION_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -149,6 +150,7 @@ export class ServerMetrics {
     ["decision"],
   );
   readonly #queries = this.#counter("sandlot_dns_queries_total", "DNS queries of sandboxes.", ["decision"]);
+  readonly #spans = this.#counter("sandlot_spans_total", "Spans of traces, by what became of them.", ["outcome"]);
   readonly #delay = this.#histogram(
     "sandlot_event_loop_delay_seconds",
     "Delay of the server's event loop, measured twice a second.",
@@ -258,6 +260,11 @@ export class ServerMetrics {
 
   dnsDecided(decision: string): void {
     this.#queries.inc({ decision });
+  }
+
+  /** Spans that the exporter sent or gave up. */
+  spansEnded(outcome: SpanOutcome, count: number): void {
+    this.#spans.inc({ outcome }, count);
   }
 
   /** In the text format of Prometheus. */

@@ -17,7 +17,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "contract/runtime": [],
   "contract/internal": list(`
-    contract/egress.ts contract/sandbox-log.ts contract/runtime-name.ts contract/runtime/file-signature.ts
+    contract/egress.ts contract/request-id.ts contract/sandbox-log.ts contract/runtime-name.ts
+    contract/runtime/file-signature.ts
   `),
 
   base: list("contract"),

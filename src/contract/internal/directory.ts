@@ -3,6 +3,7 @@
  * host's interface it can be a network call: plain data, promises, and ordered events. The edge keeps its own table
  * from these events for every request; it calls only when a sandbox is missing there, or a service is not found.
  */
+import type { RequestOrigin } from "../request-id.ts";
 import type { SignedLink } from "../runtime/file-signature.ts";
 import type { Endpoint } from "./host.ts";
 
@@ -71,8 +72,8 @@ export interface WakeRequest {
   trafficToken: string | null;
   /** False: the request only checks whether the sandbox is up. It joins a start in progress but begins none. */
   mayWake: boolean;
-  /** Id of the request, for the log. */
-  requestId?: string;
+  /** The request, for the log and traces. */
+  origin?: RequestOrigin;
 }
 
 export type Wake = { woken: true } | { refused: WakeRefusal };

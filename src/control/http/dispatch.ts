@@ -7,8 +7,10 @@ import { Hono } from "hono";
 import type { Clock } from "../../base/clock.ts";
 import { inRequest } from "../../base/current-request.ts";
 import { described, masked } from "../../base/log.ts";
+import { hasSteps, step } from "../../base/steps.ts";
 import { Fault } from "../../contract/fault.ts";
 import { requestIdIn } from "../../contract/request-id.ts";
+import { parseTraceparent, TRACEPARENT_HEADER } from "../../contract/trace-context.ts";
 import {
   type Authentication,
   authenticateBearer,
@@ -86,7 +88,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     const [method = "", path = ""] = name.split(" ");
     app.on(method, patternOf(path), async (c) => {
       c.env.route = name;
-      return write(await answer(c.req.raw, c.env));
+      return write(await step(name, () => answer(c.req.raw, c.env)));
     });
   }
   for (const page of options.pages) {
@@ -157,7 +159,8 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
 
   return (request, client) => {
     const id = requestIdIn(request.headers) ?? ids.requestId();
-    return inRequest({ id }, () => respond(request, client, id));
+    const trace = hasSteps() ? parseTraceparent(request.headers.get(TRACEPARENT_HEADER)) : undefined;
+    return inRequest({ id, trace }, () => respond(request, client, id));
   };
 }
 

@@ -1,5 +1,6 @@
 /** One client request and its response, independent of the protocol. Bytes pass through calls, without streams. */
 import type { HeaderLines } from "../../http1/header-lines.ts";
+import type { RequestTrace } from "../request-trace.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 
 export interface ClientRequest {
@@ -9,6 +10,8 @@ export interface ClientRequest {
   readonly headers: HeaderLines;
   /** Ties the response to log lines; decided when first asked for. */
   readonly requestId: string;
+  /** While traces are exported. */
+  trace: RequestTrace | undefined;
   /** The client's address. */
   readonly peer: string;
   /** Whether it came over TLS. */

@@ -2,6 +2,7 @@
 import { type Body, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
+import type { RequestTrace } from "../request-trace.ts";
 import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
 import type { HeldBytes } from "./held-bytes.ts";
@@ -70,6 +71,7 @@ export class Http1Request implements ClientRequest {
   onDisconnect: (() => void) | undefined;
   onDrained: (() => void) | undefined;
   onOver: (() => void) | undefined;
+  trace: RequestTrace | undefined;
   isDisconnected = false;
 
   constructor(
@@ -201,6 +203,7 @@ export class Http1Request implements ClientRequest {
   respond(head: ResponseLines, body: ResponseBody, given?: Bytes): void {
     if (this.#state !== "awaited" || this.isDisconnected) return;
     this.#state = "begun";
+    this.trace?.responded(head.status);
     const first = body === "none" || given === undefined ? NOTHING : given;
     let text = headText(head);
     const isCounted = head.headers.has("content-length");
@@ -227,7 +230,7 @@ export class Http1Request implements ClientRequest {
   end(): void {
     if (this.#state !== "begun") return;
     this.#state = "over";
-    this.onOver?.();
+    this.#over();
     if (this.#inChunks) this.connection.send(Buffer.from(`${this.#chunksBegun ? "\r\n" : ""}${LAST_CHUNK}`));
     // A service may respond before the edge learns that the service received the whole body.
     if (!this.#isDiverted) this.#leaveConnection();
@@ -251,16 +254,22 @@ export class Http1Request implements ClientRequest {
 
   tunnel(head: ResponseLines): ClientTunnel {
     this.#state = "over";
-    return this.connection.tunnel(head, () => this.onOver?.());
+    this.trace?.responded(head.status);
+    return this.connection.tunnel(head, () => this.#over());
   }
 
   /** Called when the connection has ended. */
   leave(): void {
     if (this.#state === "over") return;
     this.isDisconnected = true;
-    this.onOver?.();
+    this.#over();
     this.onDisconnect?.();
     this.#abort?.abort();
+  }
+
+  #over(): void {
+    this.onOver?.();
+    this.trace?.over();
   }
 
   /**

@@ -5,6 +5,7 @@ import {
   EDGE_REQUEST_WAITING_MAX_BYTES,
   EDGE_RESPONSE_PIECE_OVERHEAD_BYTES,
 } from "../limits.ts";
+import type { RequestTrace } from "../request-trace.ts";
 import type { BodySink, ClientRequest, ResponseBody, ResponseLines } from "./client-request.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import type { Http2Carried, Http2Connection } from "./http2-connection.ts";
@@ -47,6 +48,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   onDisconnect: (() => void) | undefined;
   onDrained: (() => void) | undefined;
   onOver: (() => void) | undefined;
+  trace: RequestTrace | undefined;
   isDisconnected = false;
 
   constructor(
@@ -194,6 +196,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   respond({ status, headers }: ResponseLines, body: ResponseBody, first?: Bytes): void {
     if (this.#state !== "awaited" || this.isDisconnected) return;
     this.#state = "begun";
+    this.trace?.responded(status);
     const lines: OutgoingHttpHeaders = { ":status": status };
     headers.forEach((value, name) => {
       const before = lines[name];
@@ -249,6 +252,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     if (this.#state === "over" || this.isDisconnected) return;
     this.isDisconnected = true;
     this.onOver?.();
+    this.trace?.over();
     this.onDisconnect?.();
     this.#abort?.abort();
   }
@@ -257,6 +261,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   #over(): void {
     this.#state = "over";
     this.onOver?.();
+    this.trace?.over();
     if (this.bodyBytes === 0 || this.stream.readableEnded) return;
     this.stream.once("finish", () => this.#reset(constants.NGHTTP2_NO_ERROR));
   }

@@ -3,18 +3,20 @@
  * between clients and sandboxes only pass through this process.
  */
 import type { Splice } from "../../base/splicing.ts";
-import { recordSteps } from "../../base/steps.ts";
+import { recordSteps, type Step, spanOfStep } from "../../base/steps.ts";
 import { createEdge, type Edge } from "../edge.ts";
 import { Front } from "../front/front.ts";
 import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import type { SocketBuffers } from "../proxy/sandbox-socket.ts";
 import { RequestCounts } from "../request-counts.ts";
+import { RequestTraces } from "../request-trace.ts";
 import { TrustedProxies } from "../routing/client-address.ts";
 import { RouteTable } from "../routing/route-table.ts";
 import { Channel } from "./channel.ts";
 import type { ProcessCalls, ProcessSettings, ServerCalls } from "./protocol.ts";
 import { SharedCounts } from "./shared-counts.ts";
 import { SharedQuota } from "./shared-quota.ts";
+import { SpanReports } from "./span-reports.ts";
 
 /** Interval of reports about requests. */
 const EDGE_COUNTS_EVERY_MS = 1_000;
@@ -80,11 +82,15 @@ export class EdgeProcess {
   #begin(settings: ProcessSettings): void {
     const { processes, process, countsFile, management, trustedProxies, limits } = settings;
     const channel = this.#channel;
-    if (settings.recordsSteps) reportSteps(channel);
+    const { sampling } = settings;
+    const spans = sampling && new SpanReports();
+    recordStepsFor(channel, settings.recordsSteps, spans);
     const requests = new RequestCounts();
     setInterval(() => {
       const report = requests.take();
       if (report !== undefined) void channel.call("counted", report).catch(() => undefined);
+      const traced = spans?.take();
+      if (traced !== undefined) void channel.call("traced", traced).catch(() => undefined);
     }, EDGE_COUNTS_EVERY_MS).unref();
     const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
     this.#processes = processes;
@@ -103,6 +109,7 @@ export class EdgeProcess {
       counts: requests,
       splice: this.surroundings.splice,
       buffers: this.surroundings.sockets,
+      traces: sampling && spans && new RequestTraces(sampling, spans.add),
     });
   }
 }
@@ -116,14 +123,26 @@ function withoutErrors(context: Record<string, unknown>): Record<string, unknown
   return Object.fromEntries(details);
 }
 
-function reportSteps(channel: Channel<ServerCalls>): void {
+/** Sends steps to the server as they happen, if it records them, and adds those of traces to the report. */
+function recordStepsFor(channel: Channel<ServerCalls>, reportsSteps: boolean, spans: SpanReports | undefined): void {
+  const addSpan = (step: Step) => {
+    const span = spanOfStep(step);
+    if (span !== undefined) spans?.add(span);
+  };
+  if (!reportsSteps) {
+    if (spans !== undefined) recordSteps({ write: addSpan });
+    return;
+  }
   recordSteps({
     read() {
       const { user, system } = process.cpuUsage();
       return { edge: (user + system) / 1000 };
     },
     began: (number, name) => void channel.call("stepBegan", number, name).catch(() => undefined),
-    write: ({ number, beganAt, wallMs, uses }) =>
-      void channel.call("stepEnded", number, { beganAt, wallMs, uses }).catch(() => undefined),
+    write(step) {
+      const { number, beganAt, wallMs, uses } = step;
+      void channel.call("stepEnded", number, { beganAt, wallMs, uses }).catch(() => undefined);
+      addSpan(step);
+    },
   });
 }

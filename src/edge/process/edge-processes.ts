@@ -5,26 +5,35 @@
  * connection there, or is gone.
  */
 
-import { inRequest, type RequestOrigin } from "../../base/current-request.ts";
+import { inRequest } from "../../base/current-request.ts";
 import { beginStep, isRecording } from "../../base/steps.ts";
 import { scaled } from "../../base/time-factor.ts";
 import type { Directory, WakeRequest } from "../../contract/internal/directory.ts";
-import { isRequestId } from "../../contract/request-id.ts";
+import { isRequestId, type RequestOrigin } from "../../contract/request-id.ts";
+import { isSpanId, isTraceId } from "../../contract/trace-context.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../front/listeners.ts";
 import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
 import type { RequestReport } from "../request-counts.ts";
+import type { Sampling } from "../request-trace.ts";
 import type { EdgeLog } from "../routing/service-lookup.ts";
 import { callLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";
 import { ProcessHandle, type StartedProcess } from "./process-handle.ts";
 import type { ProcessCalls, ServerCalls } from "./protocol.ts";
 import type { SharedCounts } from "./shared-counts.ts";
+import type { SpanReport } from "./span-reports.ts";
 
 /** From its start until it listens and has all routes. */
 export const EDGE_PROCESS_START_MS = scaled(60_000);
 /** Maximum delay between attempts to start a process. */
 const EDGE_PROCESS_RESTART_MAX_MS = 5_000;
+
+interface EdgeTraces {
+  sampling: Sampling;
+  /** The spans come from a process that handles hostile bytes. */
+  traced(report: SpanReport): void;
+}
 
 export interface EdgeOptions {
   /** Number of processes. */
@@ -39,6 +48,8 @@ export interface EdgeOptions {
   log: EdgeLog;
   /** Gets the reports about requests. */
   counted?(report: RequestReport): void;
+  /** Absent: no traces are exported. */
+  traces?: EdgeTraces | undefined;
   /** Interval of health checks, if not the default. */
   pingMs?: number;
 }
@@ -138,14 +149,15 @@ export class EdgeProcesses implements ClientListeners {
 
   /** Resolves when it is ready and listens. Events sent meanwhile follow its initial state. */
   async #start(process: number): Promise<ProcessHandle> {
-    const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.options;
-    const shared = { countsFile, management, trustedProxies, limits };
+    const { processes, management, trustedProxies, limits, counts, countsFile, directory, log, traces } = this.options;
+    const shared = { countsFile, management, trustedProxies, limits, sampling: traces?.sampling };
     const handle = new ProcessHandle(this.options.start(process), {
       wake: (id, request) => inRequest(originOf(request), () => directory.wake(id, request)),
       forward: (id, port) => directory.forward(id, port),
       findSigned: (link, client) => directory.findSigned(link, client),
       log,
       counted: (report) => this.options.counted?.(report),
+      traced: (report) => traces?.traced(report),
       ...stepsOfProcess(),
     });
     this.#handles[process] = handle;
@@ -188,8 +200,10 @@ export class EdgeProcesses implements ClientListeners {
 }
 
 /** The process handles hostile bytes, so its word is checked. */
-function originOf({ requestId }: WakeRequest): RequestOrigin | undefined {
-  return requestId !== undefined && isRequestId(requestId) ? { id: requestId } : undefined;
+function originOf({ origin }: WakeRequest): RequestOrigin | undefined {
+  if (typeof origin?.id !== "string" || !isRequestId(origin.id)) return undefined;
+  const { id, trace } = origin;
+  return isTraceId(trace?.traceId) && isSpanId(trace?.spanId) ? { id, trace } : { id };
 }
 
 /** Shows steps of a process among those of the server. */

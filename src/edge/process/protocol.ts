@@ -6,7 +6,9 @@ import type { ListenerSettings } from "../front/listeners.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
 import type { RequestReport } from "../request-counts.ts";
+import type { Sampling } from "../request-trace.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
+import type { SpanReport } from "./span-reports.ts";
 
 /** Calls from the server to the process. */
 export interface ProcessCalls {
@@ -27,6 +29,8 @@ export interface ServerCalls extends Omit<Directory, "follow"> {
   log(message: string, context: Record<string, unknown>): void;
   /** At intervals, if there is anything to report. */
   counted(report: RequestReport): void;
+  /** At intervals, if there are any. */
+  traced(report: SpanReport): void;
   /** A step of this process, with its own numbers. Only while steps are recorded. */
   stepBegan(number: number, name: string): void;
   stepEnded(number: number, as: Pick<Step, "beganAt" | "wallMs" | "uses">): void;
@@ -43,4 +47,6 @@ export interface ProcessSettings {
   limits: ConnectionLimits;
   /** Whether steps are recorded. */
   recordsSteps: boolean;
+  /** Absent: no traces are exported. */
+  sampling?: Sampling | undefined;
 }

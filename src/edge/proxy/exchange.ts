@@ -79,7 +79,7 @@ class Exchange implements SandboxSocketListener, BodySink {
   #isSpliced = false;
   /** Bytes of the response since its last splice. */
   #copiedBytes = 0;
-  #endStep = beginStep("edge: connect");
+  #endStep: (() => void) | undefined;
 
   constructor(
     private readonly client: ClientRequest,
@@ -89,6 +89,7 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   begin(connect: ConnectOptions): void {
     const client = this.client;
+    this.#nextStep("edge: connect");
     const socket = new SandboxSocket(connect, this);
     this.#socket = socket;
     client.onDisconnect = () => socket.cut();
@@ -109,6 +110,7 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   notOpened(failure: unknown): void {
     this.#isOver = true;
+    this.#endStep?.();
     this.client.onDisconnect = undefined;
     this.listener.failed(failure);
   }
@@ -199,8 +201,8 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   #nextStep(name: string): void {
-    this.#endStep();
-    this.#endStep = beginStep(name);
+    this.#endStep?.();
+    this.#endStep = beginStep(name, this.client.trace?.context);
   }
 
   #begin({ status, statusText, headers, rest }: ServiceHead): void {
@@ -288,14 +290,14 @@ class Exchange implements SandboxSocketListener, BodySink {
   /** The response is complete; anything more from the service is ignored. */
   #leave(): void {
     this.#isOver = true;
-    this.#endStep();
+    this.#endStep?.();
     this.client.onDisconnect = undefined;
     this.#socket.finish();
   }
 
   #fail(failure: unknown): void {
     this.#isOver = true;
-    this.#endStep();
+    this.#endStep?.();
     const wasBegun = this.#framing !== undefined;
     this.client.onDisconnect = undefined;
     this.#socket.terminate();
@@ -318,6 +320,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     const tunnel = this.client.tunnel?.(head);
     if (tunnel === undefined) throw new Error("the client's protocol has no tunnels");
     this.#tunnel = tunnel;
+    this.#endStep?.();
     this.listener.responded?.();
     this.client.onDisconnect = undefined;
     this.#socket.keepAlive();

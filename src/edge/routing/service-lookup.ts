@@ -6,6 +6,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Directory, RouteAccess, WakeRefusal } from "../../contract/internal/directory.ts";
 import { TRANSITION_ROUNDS_MAX } from "../../contract/limits.ts";
+import type { RequestOrigin } from "../../contract/request-id.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { ReadHeaders } from "../../http1/header-lines.ts";
 import type { Refusal } from "../refusal.ts";
@@ -59,7 +60,7 @@ type Attempt = (way: ServiceTarget) => Promise<void>;
 /** The request: its headers with tokens, how long its client waits, and whether it may resume a paused sandbox. */
 interface WaitingRequest {
   headers: ReadHeaders;
-  requestId: string;
+  origin: RequestOrigin;
   /** Created on first access, so only read where there is something to wait for. */
   readonly signal: AbortSignal;
   mayWake: boolean;
@@ -141,18 +142,18 @@ export class ServiceLookup {
   /** Undefined: it can be reached, or could a moment ago. */
   async #wake(
     { sandboxId, port }: SandboxAddress,
-    { headers, requestId, mayWake }: Omit<WaitingRequest, "signal">,
+    { headers, origin, mayWake }: Omit<WaitingRequest, "signal">,
   ): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
     const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
-    const woken = await this.directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake, requestId });
+    const woken = await this.directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake, origin });
     return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 
   /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
   async #once(
     address: SandboxAddress,
-    { headers, requestId }: WaitingRequest,
+    { headers, origin }: WaitingRequest,
     { endpoint, access, run }: Destination,
     attempt: Attempt,
   ): Promise<void> {
@@ -178,7 +179,7 @@ export class ServiceLookup {
       return await tryAt(address.port);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
-      const port = await this.#ask(address, host, requestId);
+      const port = await this.#ask(address, host, origin.id);
       if (port === undefined) throw failure;
       return await tryForward(port);
     }
@@ -210,17 +211,17 @@ export class ServiceLookup {
    */
   async #unanswered(
     address: SandboxAddress,
-    { headers, requestId }: Omit<WaitingRequest, "signal" | "mayWake">,
+    { headers, origin }: Omit<WaitingRequest, "signal" | "mayWake">,
     run: SandboxRun,
   ): Promise<Refusal> {
     const left: Refusal = { reason: "sandbox-left", sandboxId: address.sandboxId };
     const isOpen = () => this.routes.find(address.sandboxId)?.run === run;
     if (!isOpen()) return left;
     try {
-      const refusal = await this.#wake(address, { headers, requestId, mayWake: false });
+      const refusal = await this.#wake(address, { headers, origin, mayWake: false });
       return refusal === undefined && isOpen() ? closed(address) : left;
     } catch (failure) {
-      this.log("asking whether a sandbox is still up failed", { ...address, request: requestId, failure });
+      this.log("asking whether a sandbox is still up failed", { ...address, request: origin.id, failure });
       return closed(address);
     }
   }

@@ -9,6 +9,7 @@ import { Front } from "../front/front.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import { serveManagement } from "../management-server.ts";
 import { LocalQuota } from "../proxy/connection-quota.ts";
+import type { RequestTraces } from "../request-trace.ts";
 import { TrustedProxies } from "../routing/client-address.ts";
 import { type Destination, RouteTable } from "../routing/route-table.ts";
 import { SELF_SIGNED } from "./self-signed.ts";
@@ -26,6 +27,7 @@ interface EdgeOptions {
   trustedProxies?: TrustedProxies;
   limits?: ConnectionLimits;
   splice?: Splice;
+  traces?: RequestTraces;
 }
 
 export class EdgeUnderTest implements AsyncDisposable {
