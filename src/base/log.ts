@@ -24,8 +24,8 @@ export function jsonLog(writeLine: (line: string, entry: LogEntry) => void, now:
   };
 }
 
-/** API keys and access tokens, also with an encoded underscore; and volume tokens, which are signed JSON. */
-const KEYS = /((?:sk(?:_|%5f))?e2b(?:_|%5f))([0-9a-f]{8,})/gi;
+/** API keys, access and admin tokens, also with encoded underscores; and volume tokens, which are signed JSON. */
+const KEYS = /((?:(?:sk(?:_|%5f))?e2b|sandlot(?:_|%5f)admin)(?:_|%5f))([0-9a-f]{8,})/gi;
 const SIGNED = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}/g;
 /** A shorter value could be guessed from its ends. */
 const ENDS_SHOWN_MIN_CHARS = 32;

@@ -141,6 +141,21 @@ export const COMMANDS: readonly Command[] = [
       (await import("./keys.ts")).createToken(config(), textOf(user), name),
   },
   {
+    usage: "admin create [NAME]",
+    about: 'Create an admin token and print it once (default name: "unnamed")',
+    run: async ({ positionals: [name] }) => (await import("./keys.ts")).createAdmin(config(), name),
+  },
+  {
+    usage: "admin list",
+    about: "List admin tokens, masked",
+    run: async () => (await import("./keys.ts")).listAdmins(config()),
+  },
+  {
+    usage: "admin revoke ID",
+    about: "Revoke an admin token at once",
+    run: async ({ positionals: [id = ""] }) => (await import("./keys.ts")).revokeAdmin(config(), id),
+  },
+  {
     usage: "teams list",
     about: "List teams with their members",
     run: async () => (await import("./people.ts")).listTeams(config()),
@@ -200,6 +215,25 @@ export const COMMANDS: readonly Command[] = [
     options: { remove: { type: "boolean", about: "remove the password instead (default: no)" } },
     run: async ({ positionals: [email = ""], values: { remove } }) =>
       (await import("./user-password.ts")).changePassword(config(), email, remove === true),
+  },
+  {
+    usage: "audit",
+    about: "Show the newest changes: who, what, from where, with which result",
+    options: {
+      team: { type: "string", value: "TEAM", about: "only changes of or to this team (default: all)" },
+      actor: { type: "string", value: "ID", about: "only by this key, user or admin token (default: all)" },
+      object: { type: "string", value: "TEXT", about: "only of this object, such as a sandbox id (default: all)" },
+      limit: { type: "string", value: "N", about: "entries, 1 to 10000 (default: 100)" },
+      json: { type: "boolean", about: "one JSON object per line (default: no)" },
+    },
+    run: async ({ values }) =>
+      (await import("./audit.ts")).audit(config(), {
+        team: textOf(values.team),
+        actor: textOf(values.actor),
+        object: textOf(values.object),
+        limit: textOf(values.limit),
+        json: values.json === true,
+      }),
   },
   {
     usage: "limits [TEAM] [LIMIT=VALUE...]",

@@ -47,6 +47,7 @@ test("without settings the documented defaults apply", () => {
     sharedMemoryCpu: 40,
     memoryOvercommit: undefined,
     memoryReserve: 5,
+    auditDays: 90,
     debianMirror: undefined,
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,

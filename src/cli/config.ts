@@ -48,6 +48,8 @@ export interface Config {
   /** Per second and team. */
   requestRates: RequestRates;
   /** The host's limits of each build. */
+  /** Days that entries of the audit log are kept. */
+  auditDays: number;
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
   connections: ConnectionLimits;
   quotas: SandboxQuotas;
@@ -70,6 +72,7 @@ const NONE = "none";
 const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 /** CRIU and crun take each of them as an argument. */
 const VOLUMES_PER_SANDBOX_MAX = 64;
+const AUDIT_DAYS_MAX = 3_650;
 const MIB = 1024 ** 2;
 const MEMORY_RESERVE_MAX = 50;
 const OVERCOMMIT = { min: 0.1, max: 100 } as const;
@@ -103,6 +106,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     sharedMemoryCpu: count("sharedMemoryCpu", 1, 100),
     memoryOvercommit: parseOvercommit(value("memoryOvercommit")),
     memoryReserve: count("memoryReserve", 0, MEMORY_RESERVE_MAX),
+    auditDays: count("auditDays", 1, AUDIT_DAYS_MAX),
     debianMirror: given("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside"), "allow", "refuse"),
     builds: {

@@ -31,7 +31,8 @@ async function start(): Promise<{ teamId: string; shown: string | undefined }> {
 }
 
 async function revokeAll(teamId: string): Promise<void> {
-  for (const { id } of await store.keys.apiKeysOf(teamId)) await revokeApiKey({ store }, teamId, id);
+  const services = { store, ids: createIds(), clock: systemClock };
+  for (const { id } of await store.keys.apiKeysOf(teamId)) await revokeApiKey(services, teamId, id);
 }
 
 test("the key is the same at every start, and only root can read it", async () => {

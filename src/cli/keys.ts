@@ -1,13 +1,19 @@
-/** `sandlot keys …`: API keys of a team, and access tokens of a user. By default those of the first team and user. */
+/**
+ * `sandlot keys …`: API keys of a team, and access tokens of a user. By default those of the first team and user.
+ * `sandlot admin …`: admin tokens.
+ */
 import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";
+import { ACCESS_TOKEN_PREFIX, ADMIN_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";
+import { commandOrigin } from "../control/access/audit.ts";
 import { createIds } from "../control/access/ids.ts";
 import {
   createAccessToken,
+  createAdminToken,
   createApiKey,
   maskedSecret,
   revokeAccessToken,
+  revokeAdminToken,
   revokeApiKey,
 } from "../control/access/keys.ts";
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL, teamNamed, userNamed } from "../control/access/people.ts";
@@ -30,14 +36,14 @@ interface Owner {
 
 export function createKey(config: Config, names: OwnerNames, name = "unnamed"): Promise<number> {
   return withOwner(config, names, async (store, { team, user }) => {
-    const services = { store, ids: createIds(), clock: systemClock };
+    const services = recording(store, "keys create");
     return [(await createApiKey(services, { teamId: team.id, name, createdBy: user?.id ?? null })).secret];
   });
 }
 
 export function createToken(config: Config, email = OPERATOR_EMAIL, name = "unnamed"): Promise<number> {
   return withOwner(config, { team: undefined, user: email }, async (store, { user }) => {
-    const services = { store, ids: createIds(), clock: systemClock };
+    const services = recording(store, "keys token");
     return [(await createAccessToken(services, { userId: user?.id ?? "", name })).secret];
   });
 }
@@ -61,10 +67,41 @@ export function listKeys(config: Config, names: OwnerNames): Promise<number> {
 export function revokeKey(config: Config, names: OwnerNames, id: string): Promise<number> {
   return withOwner(config, names, async (store, { team, user }) => {
     const tokens = user === undefined ? [] : await store.keys.accessTokensOf(user.id);
-    if (user !== undefined && tokens.some((token) => token.id === id)) await revokeAccessToken({ store }, user.id, id);
-    else await revokeApiKey({ store }, team.id, id);
+    const services = recording(store, "keys revoke");
+    if (user !== undefined && tokens.some((token) => token.id === id)) await revokeAccessToken(services, user.id, id);
+    else await revokeApiKey(services, team.id, id);
     return [`revoked ${id}`];
   });
+}
+
+export function createAdmin(config: Config, name = "unnamed"): Promise<number> {
+  return withStore(config, async (store) => {
+    console.log((await createAdminToken(recording(store, "admin create"), { name })).secret);
+    return 0;
+  });
+}
+
+export function listAdmins(config: Config): Promise<number> {
+  return withStore(config, async (store) => {
+    for (const token of await store.keys.adminTokens()) {
+      const used = token.lastUsedAt === null ? "never used" : `used ${iso(token.lastUsedAt)}`;
+      const masked = maskedSecret(ADMIN_TOKEN_PREFIX, token);
+      console.log(`${token.id}  ${masked}  ${iso(token.createdAt)}  ${used}  ${token.name}`);
+    }
+    return 0;
+  });
+}
+
+export function revokeAdmin(config: Config, id: string): Promise<number> {
+  return withStore(config, async (store) => {
+    await revokeAdminToken(recording(store, "admin revoke"), id);
+    console.log(`revoked ${id}`);
+    return 0;
+  });
+}
+
+function recording(store: Store, command: string) {
+  return { store, ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
 }
 
 /**

@@ -91,3 +91,24 @@ test("rejects unusable names, and teams and users that are not there", async () 
     expect([args, code, error]).toEqual([args, 1, expect.stringContaining(message)]);
   }
 });
+
+test("admin tokens are shown once, listed masked and revoked; the audit log has it all", async () => {
+  const [token = ""] = (await sandlot("admin", "create", "console")).out;
+  expect(token).toMatch(/^sandlot_admin_[0-9a-f]{40}$/);
+  const [listed = ""] = (await sandlot("admin", "list")).out;
+  expect(listed).toContain(`sandlot_admin_${token.slice(14, 16)}…${token.slice(-4)}`);
+  const [id = ""] = listed.split(" ");
+  expect(await lines("admin", "revoke", id)).toEqual(["revoked ID"]);
+  await lines("teams", "create", "audited");
+  const seen = (await sandlot("audit", "--limit", "3")).out;
+  expect(seen.map((line) => line.replace(/^\S+Z {2}/, "").replaceAll(UUID, "ID"))).toEqual([
+    "200  root  sandlot teams create  team=ID  team audited",
+    "200  root  sandlot admin revoke  ID",
+    "200  root  sandlot admin create  ID",
+  ]);
+  expect((await sandlot("audit", "--team", "audited")).out).toHaveLength(1);
+  const [json = ""] = (await sandlot("audit", "--json", "--limit", "1")).out;
+  expect(JSON.parse(json)).toMatchObject({ action: "sandlot teams create", actor: { kind: "root" } });
+  const { code, error } = await sandlot("audit", "--limit", "0");
+  expect([code, error]).toEqual([1, expect.stringContaining("--limit must be a whole number from 1 to 10000")]);
+});

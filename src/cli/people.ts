@@ -1,5 +1,6 @@
 /** `sandlot teams …` and `sandlot users …`: teams, users, and which user belongs to which team. */
 import { systemClock } from "../base/clock.ts";
+import { commandOrigin } from "../control/access/audit.ts";
 import { createIds } from "../control/access/ids.ts";
 import {
   addMember,
@@ -18,7 +19,9 @@ import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./with-store.ts";
 
-const services = (store: Store) => ({ store, ids: createIds(), clock: systemClock });
+const recording = (store: Store, command: string) => {
+  return { store, ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
+};
 
 export function listTeams(config: Config): Promise<number> {
   return printing(config, async (store) => {
@@ -35,14 +38,14 @@ export function listTeams(config: Config): Promise<number> {
 
 export function addTeam(config: Config, slug: string, name: string | undefined): Promise<number> {
   return printing(config, async (store) => {
-    const team = await createTeam(services(store), { slug, name });
+    const team = await createTeam(recording(store, "teams create"), { slug, name });
     return [`created team ${team.slug}  ${team.id}`];
   });
 }
 
 export function changeTeamName(config: Config, slug: string, name: string): Promise<number> {
   return printing(config, async (store) => {
-    const team = await renameTeam({ store }, await teamNamed(store, slug), name);
+    const team = await renameTeam(recording(store, "teams rename"), await teamNamed(store, slug), name);
     return [`team ${team.slug} is now called ${team.name}`];
   });
 }
@@ -62,35 +65,35 @@ export function addUser(config: Config, email: string, slugs: readonly string[])
   return printing(config, async (store) => {
     const teams = [];
     for (const slug of slugs) teams.push(await teamNamed(store, slug));
-    const user = await createUser(services(store), { email, teamIds: teams.map(({ id }) => id) });
+    const user = await createUser(recording(store, "users create"), { email, teamIds: teams.map(({ id }) => id) });
     return [`created user ${user.email}  ${user.id}`];
   });
 }
 
 export function removeUser(config: Config, email: string, revokeKeys: boolean): Promise<number> {
   return printing(config, async (store) => {
-    const left = await deleteUser({ store }, await userNamed(store, email), { revokeKeys });
+    const left = await deleteUser(recording(store, "users delete"), await userNamed(store, email), { revokeKeys });
     return [`deleted user ${email}`, ...aboutKeys(left)];
   });
 }
 
 export function joinTeam(config: Config, email: string, slug: string): Promise<number> {
   return withMember(config, email, slug, async (store, team, user) => {
-    await addMember({ store }, team, user);
+    await addMember(recording(store, "users join"), team, user);
     return [`${user.email} is a member of team ${team.slug}`];
   });
 }
 
 export function leaveTeam(config: Config, email: string, slug: string, revokeKeys: boolean): Promise<number> {
   return withMember(config, email, slug, async (store, team, user) => {
-    const left = await removeMember({ store }, team, user, { revokeKeys });
+    const left = await removeMember(recording(store, "users leave"), team, user, { revokeKeys });
     return [`${user.email} is no member of team ${team.slug}`, ...aboutKeys(left)];
   });
 }
 
 export function preferTeam(config: Config, email: string, slug: string): Promise<number> {
   return withMember(config, email, slug, async (store, team, user) => {
-    await chooseDefault({ store }, team, user);
+    await chooseDefault(recording(store, "users default"), team, user);
     return [`${team.slug} is the default team of ${user.email}`];
   });
 }

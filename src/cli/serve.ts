@@ -40,6 +40,7 @@ import { requireMerging } from "../system/page-merging.ts";
 import { ServiceNotices } from "../system/service-notices.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { serveAdmin } from "./admin/admin-socket.ts";
+import { machineReadings } from "./admin/machine-readings.ts";
 import { type Operated, readings } from "./admin/readings.ts";
 import { adminRoutes } from "./admin/server-status.ts";
 import { banner, ownUrl } from "./banner.ts";
@@ -211,7 +212,8 @@ function observe(operated: Operated, spans: SpanExporter | undefined): Observed 
   return { metrics, recentLines };
 }
 
-function openControl({ data, store, host, config }: Operated, { blobs, definitions }: OpenedData): Control {
+function openControl(operated: Operated, { blobs, definitions }: OpenedData): Control {
+  const { data, store, host, config } = operated;
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
   return createControl({
@@ -228,6 +230,8 @@ function openControl({ data, store, host, config }: Operated, { blobs, definitio
     requestRates: config.requestRates,
     privateRanges: config.privateRanges,
     sharedMemory: config.sharedMemory,
+    machine: () => machineReadings(operated),
+    auditDays: config.auditDays,
     memoryBound:
       factor === undefined ? undefined : { factor, machineMB: Math.floor(memoryLeft(data.cgroup).totalBytes / MIB) },
     templateOf: (image) => local.templateOf(image),
@@ -277,6 +281,7 @@ async function listen(operated: Operated, { control, observed, traces, program }
   const admin = serveAdmin(
     data.adminSocket,
     adminRoutes(operated, { control, metrics, recentLines, tls: listeners.tls }),
+    (request) => control.handle(request, { address: "", fromTrustedProxy: false, isRoot: true }),
   );
   const stop = async () => {
     await listeners.stop(true);

@@ -39,6 +39,7 @@ export const SETTINGS = {
   SANDLOT_PRIVATE_RANGES: { key: "privateRanges", default: "none" },
   SANDLOT_DEBIAN_MIRROR: { key: "debianMirror", default: "Debian's default" },
   SANDLOT_WEBHOOKS_INSIDE: { key: "webhooksInside", default: "refuse" },
+  SANDLOT_AUDIT_DAYS: { key: "auditDays", default: "90" },
   SANDLOT_BUILDS: { key: "builds", default: "2" },
   SANDLOT_BUILDS_WAITING: { key: "buildsWaiting", default: "20" },
   SANDLOT_BUILD_MINUTES: { key: "buildMinutes", default: "60" },

@@ -1,6 +1,9 @@
 /** `sandlot limits …`: limits of teams, shown as they are set. They apply from the next request on. */
+import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
 import { INT32_MAX } from "../contract/limits.ts";
+import { commandOrigin, record } from "../control/access/audit.ts";
+import { createIds } from "../control/access/ids.ts";
 import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import type { TeamLimits } from "../store/team-limits.ts";
@@ -54,11 +57,14 @@ export function parseLimits(words: readonly string[]): TeamLimits {
 }
 
 function change(store: Store, slug: string, changes: TeamLimits): Promise<Team> {
-  return store.transaction(async ({ people }) => {
+  return store.transaction(async (tables) => {
+    const { people } = tables;
     const team = await people.teamBySlug(slug);
     if (team === undefined) throw new Fault(404, `there is no team "${slug}"; \`sandlot limits\` shows them`);
     const changed = { ...team, limits: { ...team.limits, ...changes } };
     await people.setLimits(team.id, changed.limits);
+    const recording = { ids: createIds(), clock: systemClock, origin: commandOrigin("limits") };
+    if (Object.keys(changes).length > 0) await record(tables, recording, { teamId: team.id, object: `team ${slug}` });
     return changed;
   });
 }

@@ -9,6 +9,8 @@ import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
+import type { MachineReadings } from "../contract/management/admin.ts";
+import { AuditLog } from "./access/audit.ts";
 import type { Client } from "./access/authentication.ts";
 import { Logins } from "./access/logins.ts";
 import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
@@ -79,6 +81,10 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   privateRanges: readonly string[];
   /** Teams whose sandboxes share memory. Absent: off. */
   sharedMemory?: SharedMemory;
+  /** What the machine says about itself. */
+  machine(): Promise<MachineReadings>;
+  /** Days that entries of the audit log are kept, if not the default. */
+  auditDays?: number | undefined;
   /** Of the memory sizes of all sandboxes together. Absent: none. */
   memoryBound?: MemoryBound | undefined;
   /** Signs upload links, and the tokens of logins. */
@@ -121,6 +127,7 @@ export function createControl(services: ControlServices): Control {
       uploads,
       templateOf: services.templateOf,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
+      requireReady: () => lifecycle.draining.requireReady(),
       privateRangesOf,
       discard: (checkpoints) => lifecycle.discard(checkpoints),
       becameReady: () => readyOrders.changed(),
@@ -130,6 +137,7 @@ export function createControl(services: ControlServices): Control {
   const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
   const volumes = new Volumes(parts, services.volumeBounds);
   const logins = new Logins(parts, services.linkSecret);
+  const audit = new AuditLog(parts, services.auditDays);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.onHostEvent(event);
@@ -155,11 +163,14 @@ export function createControl(services: ControlServices): Control {
       volumes,
       volumeContent: services.volumeContent,
       activity,
+      machine: services.machine,
+      instanceId: ids.uuid(),
       isReady,
     },
     ...parts,
     logins,
     pages: new LoginPages(parts, logins).pages,
+    audit,
     budgets: new RequestBudgets(clock, services.requestRates),
     publicUrl: services.publicUrl,
     isReady,
@@ -206,6 +217,7 @@ export function createControl(services: ControlServices): Control {
       privateNetworks.start();
       readyOrders.start();
       housekeeping.soon();
+      audit.start();
       ready = true;
     },
     buildTemplate: (name, report) => builtins.build(name, report),
@@ -227,6 +239,7 @@ export function createControl(services: ControlServices): Control {
       await builds.close();
       await lifecycle.close();
       await background.settled();
+      await audit.close();
       await activity.close();
     },
   };

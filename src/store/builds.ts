@@ -205,6 +205,11 @@ export function buildsIn(sql: Statement) {
         ORDER BY created_at, template_id, number`;
     },
 
+    unfinishedOf: (
+      teamId: string,
+    ) => all`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
+        WHERE builds.status IN ('waiting', 'building') AND templates.team_id = ${teamId}`,
+
     /** Waiting builds of teams that were requested at or before this time. */
     waitingOfTeams: (requestedBefore: number) => all`SELECT builds.* FROM builds
         JOIN templates ON templates.id = builds.template_id

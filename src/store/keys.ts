@@ -1,4 +1,4 @@
-/** API keys of teams and access tokens of users. Only hashes are stored, so a stolen database opens nothing. */
+/** API keys of teams, access tokens of users, admin tokens. Only hashes are stored: a stolen database opens nothing. */
 import { type Statement, textOrNull } from "./engine.ts";
 import { type Team, teams } from "./people.ts";
 import { INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
@@ -34,8 +34,19 @@ export interface ListedApiKey extends ApiKey {
 const accessTokens = new Table({ id: TEXT, userId: TEXT, name: TEXT, hash: TEXT, ...maskColumns, createdAt: INTEGER });
 export type AccessToken = Stored<typeof accessTokens>;
 
+const adminTokens = new Table({
+  id: TEXT,
+  name: TEXT,
+  hash: TEXT,
+  ...maskColumns,
+  createdAt: INTEGER,
+  lastUsedAt: orNull(INTEGER),
+});
+export type AdminToken = Stored<typeof adminTokens>;
+
 export function keysIn(sql: Statement) {
   const { first, all, execute, changed, count, number } = accessTokens.over(sql);
+  const ofAdmins = adminTokens.over(sql);
   return {
     addApiKey: (key: ApiKey) => execute`INSERT INTO api_keys ${apiKeys.values(key)}`,
 
@@ -94,5 +105,16 @@ export function keysIn(sql: Statement) {
     /** False: there was no such token. */
     removeAccessToken: (userId: string, id: string) => changed`DELETE FROM access_tokens
         WHERE id = ${id} AND user_id = ${userId}`,
+
+    addAdminToken: (token: AdminToken) => execute`INSERT INTO admin_tokens ${adminTokens.values(token)}`,
+    adminTokenByHash: (hash: string) => ofAdmins.first`SELECT * FROM admin_tokens WHERE hash = ${hash}`,
+
+    /** Oldest first. */
+    adminTokens: () => ofAdmins.all`SELECT * FROM admin_tokens ORDER BY created_at, id`,
+    noteAdminTokenUse: (id: string, at: number) =>
+      execute`UPDATE admin_tokens SET last_used_at = ${at} WHERE id = ${id}`,
+
+    /** False: there was no such token. */
+    removeAdminToken: (id: string) => changed`DELETE FROM admin_tokens WHERE id = ${id}`,
   };
 }

@@ -5,7 +5,7 @@
  * `abandon…` goes to `killing` instead when it finds the request.
  */
 
-import { integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
+import { integer, integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
 import { BOOLEAN, INTEGER, json, orNull, type Stored, Table, TEXT, word } from "./table.ts";
 
 /** Failed automatic pauses before memory is given up. */
@@ -265,6 +265,24 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
     /** Numbers and memory sizes by team and state. */
     counts: () => counts.all`SELECT teams.slug AS team, state, COUNT(*) AS count, SUM(memory_mb) AS memory_mb
         FROM sandboxes JOIN teams ON teams.id = sandboxes.team_id GROUP BY teams.slug, state`,
+
+    idsOfTeam: (teamId: string) => texts`SELECT id FROM sandboxes WHERE team_id = ${teamId} ORDER BY id`,
+
+    /** Those in memory: their number, and their sizes added up. */
+    async allocated(): Promise<{ count: number; cpuCount: number; memoryMB: number }> {
+      const { rows } = await sql`SELECT COUNT(*) AS count, COALESCE(SUM(cpu_count), 0) AS cpu_count,
+          COALESCE(SUM(memory_mb), 0) AS memory_mb
+        FROM sandboxes WHERE state IN ('running', 'pausing', 'resuming', 'snapshotting')`;
+      const [row] = rows;
+      return { count: integer(row?.count), cpuCount: integer(row?.cpu_count), memoryMB: integer(row?.memory_mb) };
+    },
+
+    /** Running sandboxes of each team, by its id. */
+    async runningByTeam(now: number): Promise<Record<string, number>> {
+      const { rows } = await sql`SELECT team_id, COUNT(*) AS count FROM sandboxes WHERE ${shownRunning(now)}
+        GROUP BY team_id ORDER BY team_id`;
+      return Object.fromEntries(rows.map((row) => [text(row.team_id), integer(row.count)]));
+    },
 
     inState: (state: SandboxState) => all`SELECT * FROM sandboxes WHERE state = ${state} ORDER BY id`,
 

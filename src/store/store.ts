@@ -4,6 +4,7 @@
  * ids and no HTTP, and touches no sandbox.
  */
 import { Fault } from "../contract/fault.ts";
+import { auditLogIn } from "./audit-log.ts";
 import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
@@ -19,6 +20,7 @@ import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
 import { sandboxesIn } from "./sandboxes.ts";
+import { serverStateIn } from "./server-state.ts";
 import { teamActivityIn } from "./team-activity.ts";
 import { templatesIn } from "./templates.ts";
 import { volumesIn } from "./volumes.ts";
@@ -70,6 +72,8 @@ function tablesIn(sql: Statement, quick: Statement = sql) {
   return {
     people: peopleIn(sql),
     keys: keysIn(sql),
+    auditLog: auditLogIn(sql),
+    serverState: serverStateIn(sql),
     idempotencyKeys: idempotencyKeysIn(sql),
     logins: loginsIn(sql),
     templates: templatesIn(sql),

@@ -150,7 +150,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/lifecycle control/webhooks
   `),
   "control/views": list(`
-    contract contract/management contract/runtime contract/internal store control/templates control/lifecycle
+    contract contract/management contract/runtime contract/internal store control/access control/templates control/lifecycle
   `),
   "control/routes": list(`
     contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access control/http

@@ -104,6 +104,7 @@ export class RealServer implements AsyncDisposable {
       templateOf: () => undefined,
       linkSecret: new Uint8Array(32),
       volumeContent: machine.parts.content,
+      machine: () => Promise.reject(new Error("only the whole server reads its machine")),
     });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));

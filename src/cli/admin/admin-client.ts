@@ -7,16 +7,21 @@ import { requireRoot } from "../prepare.ts";
 const CALL_MS = 60_000;
 
 /** Sends a request such as `GET /status`. Fault 404 if no server runs on the data folder. */
-export async function adminCall({ dataFolder }: Pick<Config, "dataFolder">, request: string): Promise<Response> {
+export async function adminCall(
+  { dataFolder }: Pick<Config, "dataFolder">,
+  request: string,
+  body?: object,
+): Promise<Response> {
   requireRoot();
   if (!DataFolder.isAt(dataFolder)) throw noServer(dataFolder);
-  return await callSocket(new DataFolder(dataFolder), request);
+  return await callSocket(new DataFolder(dataFolder), request, CALL_MS, body);
 }
 
 export async function callSocket(
   data: Pick<DataFolder, "path" | "adminSocket">,
   request: string,
   callMs = CALL_MS,
+  body?: object,
 ): Promise<Response> {
   const [method = "", path = ""] = request.split(" ");
   let response: Response;
@@ -25,6 +30,7 @@ export async function callSocket(
       method,
       unix: data.adminSocket,
       signal: AbortSignal.timeout(callMs),
+      ...(body && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
     });
   } catch (cause) {
     const { name, code, message } = cause as Error & { code?: unknown };

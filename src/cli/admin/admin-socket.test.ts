@@ -19,7 +19,11 @@ test("a request reaches its route, in a folder that only its owner may enter", a
     "POST /sandboxes/{id}/pause": async (id: string) => void paused.push(id),
     "DELETE /sandboxes/{id}": (id: string) => Promise.reject(new Fault(404, `there is no sandbox "${id}"`)),
   };
-  const server = serveAdmin(unix, routes);
+  const server = serveAdmin(
+    unix,
+    routes,
+    async ({ method, url }) => new Response(`${method} ${new URL(url).pathname}`),
+  );
   expect(statSync(dirname(unix)).mode & 0o777).toBe(0o700);
   expect(await (await call("GET /status")).json()).toEqual({ ok: true });
   expect(await (await call("GET /text")).text()).toBe("plain");
@@ -32,12 +36,14 @@ test("a request reaches its route, in a folder that only its owner may enter", a
   });
   expect((await call("GET /sandboxes/i1")).status).toBe(404);
   expect((await call("DELETE /sandboxes/%")).status).toBe(400);
+  for (const request of ["DELETE /admin/teams/t1", "GET /nodes"])
+    expect(await (await call(request)).text()).toBe(request);
   await server.stop();
 });
 
 test("the socket of a killed server is replaced", async () => {
   writeFileSync(unix, "");
-  const server = serveAdmin(unix, { "GET /status": async () => "new" });
+  const server = serveAdmin(unix, { "GET /status": async () => "new" }, async () => new Response());
   expect(await (await call("GET /status")).text()).toBe("new");
   await server.stop();
 });

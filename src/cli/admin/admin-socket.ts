@@ -9,7 +9,14 @@ import { Fault } from "../../contract/fault.ts";
 /** By `METHOD /path`; a handler gets the parts of the path that are `{id}`. The result is sent as JSON, or as text. */
 export type AdminRoutes = Readonly<Record<string, (id: string) => Promise<unknown>>>;
 
-export function serveAdmin(path: string, routes: AdminRoutes): { stop(): Promise<void> } {
+/** Requests for administrators go to the management API as requests of root. */
+const OF_ADMINISTRATORS = /^\/(?:admin|nodes)(?:\/|$)/;
+
+export function serveAdmin(
+  path: string,
+  routes: AdminRoutes,
+  manage: (request: Request) => Promise<Response>,
+): { stop(): Promise<void> } {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   chmodSync(dirname(path), 0o700);
   // Of a server that was killed.
@@ -18,6 +25,7 @@ export function serveAdmin(path: string, routes: AdminRoutes): { stop(): Promise
     unix: path,
     development: false,
     async fetch(request) {
+      if (OF_ADMINISTRATORS.test(new URL(request.url).pathname)) return await manage(request);
       try {
         return await respond(request, routes);
       } catch (thrown) {

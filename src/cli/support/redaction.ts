@@ -4,8 +4,8 @@ const REMOVED = "[removed]";
 
 /** The parts of a match to keep are its groups 1 and 2. Repetitions are bounded: hostile text must not take long. */
 const SECRETS: readonly RegExp[] = [
-  // API keys and access tokens, also masked or with an encoded underscore, and volume tokens.
-  /()(?:sk(?:_|%5f))?e2b(?:_|%5f)[\w…]+()/gi,
+  // API keys, access and admin tokens, also masked or with an encoded underscore, and volume tokens.
+  /()(?:(?:sk(?:_|%5f))?e2b|sandlot(?:_|%5f)admin)(?:_|%5f)[\w…]+()/gi,
   /()\beyJ[\w-]+(?:\.[\w-]*)*(?:…)?()/g,
   // Signatures of links.
   /(\bsignature=)[^&\s"']+()/gi,

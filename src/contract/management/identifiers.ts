@@ -8,6 +8,7 @@ export const CLIENT_ID = "6532622b";
 
 export const API_KEY_PREFIX = "e2b_";
 export const ACCESS_TOKEN_PREFIX = "sk_e2b_";
+export const ADMIN_TOKEN_PREFIX = "sandlot_admin_";
 /** Characters after the prefix of a key or token: 20 random bytes in hex. */
 export const SECRET_HEX_CHARS = 40;
 

@@ -3,12 +3,20 @@
  * folder says which team or user calls, and how often it may; it does not know what the call does.
  */
 import { Fault } from "../../contract/fault.ts";
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../../contract/management/identifiers.ts";
+import {
+  ACCESS_TOKEN_PREFIX,
+  ADMIN_TOKEN_PREFIX,
+  API_KEY_PREFIX,
+  SECRET_HEX_CHARS,
+  UUID,
+} from "../../contract/management/identifiers.ts";
 import { shown } from "../../contract/shown.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
+import type { Actor } from "./audit.ts";
 import type { LoginCaller, Logins } from "./logins.ts";
+import { teamWithId } from "./people.ts";
 import { hashOf } from "./secrets.ts";
 
 /** The client of a request, as far as the connection shows. */
@@ -19,6 +27,8 @@ export interface Client {
   fromTrustedProxy: boolean;
   /** It arrived over TLS. */
   isSecure?: boolean;
+  /** It came through the admin socket, which only root can reach. */
+  isRoot?: boolean;
 }
 
 /** The last use of a key is written at most this often. */
@@ -28,14 +38,22 @@ const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 const SIGNED_TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 export interface Callers {
-  /** `X-API-Key: e2b_…`; `userId` is the creator of the key, if known. */
-  key: { team: Team; userId: string | null };
+  /**
+   * `X-API-Key: e2b_…`; or as `member`, or as `admin` with `X-Team-ID: …`. `userId` is the user, or the creator of the
+   * key, if known.
+   */
+  key: { team: Team; userId: string | null; actor: Actor };
   /** `Authorization: Bearer sk_e2b_…`, or with the token of a user's login. */
-  bearer: { userId: string };
+  bearer: { userId: string; actor: Actor };
   /** As bearer, or with the token of a login with an API key. */
-  login: LoginCaller;
-  /** As bearer, with `X-Team-ID: …`, the id of one of the user's teams. */
-  member: { userId: string; email: string; team: Team };
+  login: LoginCaller & { actor: Actor };
+  /**
+   * As bearer, with `X-Team-ID: …`, the id of one of the user's teams; or as `admin` with the id
+   * of any team, and then without a user.
+   */
+  member: { userId: string | null; email: string | null; team: Team; actor: Actor };
+  /** `X-Admin-Token: sandlot_admin_…`, or root through the admin socket. */
+  admin: { actor: Actor };
   /** `Authorization: Bearer …`, with a token that opens the content of one volume. */
   volume: { volume: Volume };
   none: undefined;
@@ -47,6 +65,7 @@ export type VolumeOf = (token: string) => Promise<Volume>;
 export type Authentication = keyof Callers;
 
 const SEND_KEY = `send an API key of this server as X-API-Key: ${API_KEY_PREFIX}…`;
+const SEND_ADMIN_TOKEN = '"sandlot admin create" makes one';
 const SEND_TOKEN =
   `send an access token of this server as Authorization: Bearer ${ACCESS_TOKEN_PREFIX}…; ` +
   '"sandlot keys token" makes one';
@@ -57,7 +76,7 @@ const KEY_AS_TOKEN = `the Authorization header is malformed: it holds an API key
 /** The X-API-Key header is missing, but the Authorization header holds a secret. */
 const KEY_ASTRAY = {
   key: "the X-API-Key header is missing, and the Authorization header holds an API key; send it as X-API-Key",
-  token: `the X-API-Key header is missing; this endpoint takes no access token: ${SEND_KEY}`,
+  token: `the X-API-Key header is missing; an access token also needs X-Team-ID, the id of one of your teams: or ${SEND_KEY}`,
 } as const;
 /** The Authorization header is missing, but the X-API-Key header holds a secret. */
 const TOKEN_ASTRAY = {
@@ -67,10 +86,25 @@ const TOKEN_ASTRAY = {
     "send it as Authorization: Bearer",
 } as const;
 
-export async function authenticateKey(headers: Headers, store: Store, now: number): Promise<Callers["key"]> {
+/** What authentication looks at. */
+interface Credentials {
+  headers: Headers;
+  client: Client | undefined;
+  store: Store;
+  logins: Logins;
+  now: number;
+}
+
+type BearerCredentials = Pick<Credentials, "headers" | "store" | "logins">;
+
+export async function authenticateKey(given: Credentials): Promise<Callers["key"]> {
+  const { headers, store, now } = given;
   const secret = headers.get("x-api-key");
   if (secret === null || secret === "") {
-    const astray = kindOf(bearerIn(headers));
+    const hasTeam = (headers.get("x-team-id") ?? "") !== "";
+    const bearer = bearerIn(headers);
+    if (isAdmin(given) || (hasTeam && bearer !== undefined)) return await authenticateMember(given);
+    const astray = kindOf(bearer);
     throw new Fault(401, astray === undefined ? MISSING_KEY : KEY_ASTRAY[astray]);
   }
   if (kindOf(bareOf(secret)) === "token") throw new Fault(401, TOKEN_AS_KEY);
@@ -89,12 +123,14 @@ export async function authenticateKey(headers: Headers, store: Store, now: numbe
   if (found === undefined) {
     throw new Fault(401, 'this API key is not valid; make one with "sandlot keys create"\nno team has this key');
   }
-  if (now - (found.key.lastUsedAt ?? 0) >= KEY_USE_WRITTEN_EVERY_MS) await store.keys.noteApiKeyUse(found.key.id, now);
-  return { team: found.team, userId: found.key.createdBy };
+  const { team, key } = found;
+  if (team.deletingSince !== null) throw new Fault(403, "the team of this API key is being deleted");
+  if (now - (key.lastUsedAt ?? 0) >= KEY_USE_WRITTEN_EVERY_MS) await store.keys.noteApiKeyUse(key.id, now);
+  return { team, userId: key.createdBy, actor: { kind: "key", id: key.id } };
 }
 
-export async function authenticateBearer(headers: Headers, store: Store, logins: Logins): Promise<Callers["bearer"]> {
-  const caller = await authenticateLogin(headers, store, logins);
+export async function authenticateBearer(given: BearerCredentials): Promise<Callers["bearer"]> {
+  const caller = await authenticateLogin(given);
   if ("userId" in caller) return caller;
   throw new Fault(
     403,
@@ -102,7 +138,7 @@ export async function authenticateBearer(headers: Headers, store: Store, logins:
   );
 }
 
-export async function authenticateLogin(headers: Headers, store: Store, logins: Logins): Promise<LoginCaller> {
+export async function authenticateLogin({ headers, store, logins }: BearerCredentials): Promise<Callers["login"]> {
   const header = headers.get("authorization");
   if (header === null || header === "") {
     const astray = kindOf(bareOf(headers.get("x-api-key") ?? ""));
@@ -110,7 +146,11 @@ export async function authenticateLogin(headers: Headers, store: Store, logins: 
   }
   const secret = bearerIn(headers);
   if (kindOf(secret) === "key") throw new Fault(401, KEY_AS_TOKEN);
-  if (secret !== undefined && SIGNED_TOKEN.test(secret)) return logins.callerOf(secret);
+  if (secret !== undefined && SIGNED_TOKEN.test(secret)) {
+    const caller = await logins.callerOf(secret);
+    const actor: Actor = "userId" in caller ? { kind: "user", id: caller.userId } : { kind: "key", id: caller.keyId };
+    return { ...caller, actor };
+  }
   if (secret === undefined || !secret.startsWith(ACCESS_TOKEN_PREFIX)) {
     throw new Fault(
       401,
@@ -120,13 +160,19 @@ export async function authenticateLogin(headers: Headers, store: Store, logins: 
   const hash = hashOf(secret, ACCESS_TOKEN_PREFIX);
   const token = hash === undefined ? undefined : await store.keys.accessTokenByHash(hash);
   if (token === undefined) throw new Fault(401, "this access token is not valid\nno user has this token");
-  return { userId: token.userId };
+  return { userId: token.userId, actor: { kind: "user", id: token.userId } };
 }
 
 /** A team that the user does not belong to gets the same response as one that does not exist. */
-export async function authenticateMember(headers: Headers, store: Store, logins: Logins): Promise<Callers["member"]> {
-  const { userId } = await authenticateBearer(headers, store, logins);
+export async function authenticateMember(given: Credentials): Promise<Callers["member"]> {
+  const { headers, store } = given;
   const teamId = headers.get("x-team-id") ?? "";
+  if (isAdmin(given)) {
+    const { actor } = await authenticateAdmin(given);
+    if (teamId === "") throw new Fault(401, "the X-Team-ID header is missing; GET /admin/teams lists the ids of teams");
+    return { userId: null, email: null, team: await teamWithId(store, teamId), actor };
+  }
+  const { userId, actor } = await authenticateBearer(given);
   if (teamId === "") {
     throw new Fault(401, "the X-Team-ID header is missing; send the id of one of your teams, as GET /teams lists them");
   }
@@ -135,10 +181,33 @@ export async function authenticateMember(headers: Headers, store: Store, logins:
     const id = shown(teamId);
     throw new Fault(403, `you belong to no team with the id ${id} of the X-Team-ID header; GET /teams lists yours`);
   }
-  return { userId, ...member };
+  if (member.team.deletingSince !== null) throw new Fault(403, `the team ${shown(teamId)} is being deleted`);
+  return { userId, ...member, actor };
 }
 
-export async function authenticateVolume(headers: Headers, volumeOf: VolumeOf | undefined): Promise<Callers["volume"]> {
+export async function authenticateAdmin({ headers, client, store, now }: Credentials): Promise<Callers["admin"]> {
+  if (client?.isRoot) return { actor: { kind: "root", id: null } };
+  const secret = headers.get("x-admin-token") ?? "";
+  if (secret === "") throw new Fault(401, `the X-Admin-Token header is missing; ${SEND_ADMIN_TOKEN}`);
+  if (!secret.startsWith(ADMIN_TOKEN_PREFIX)) {
+    throw new Fault(401, `the X-Admin-Token header is malformed; admin tokens start with ${ADMIN_TOKEN_PREFIX}`);
+  }
+  const hash = hashOf(secret, ADMIN_TOKEN_PREFIX);
+  const token = hash === undefined ? undefined : await store.keys.adminTokenByHash(hash);
+  if (token === undefined) throw new Fault(401, `this admin token is not valid; ${SEND_ADMIN_TOKEN}`);
+  if (now - (token.lastUsedAt ?? 0) >= KEY_USE_WRITTEN_EVERY_MS) await store.keys.noteAdminTokenUse(token.id, now);
+  return { actor: { kind: "admin", id: token.id } };
+}
+
+/** Whether the request is one of an administrator, also with an invalid token. */
+function isAdmin({ headers, client }: Credentials): boolean {
+  return client?.isRoot === true || (headers.get("x-admin-token") ?? "") !== "";
+}
+
+export async function authenticateVolume(
+  { headers, store }: Credentials,
+  volumeOf: VolumeOf | undefined,
+): Promise<Callers["volume"]> {
   const token = bearerIn(headers);
   if (token === undefined || volumeOf === undefined) {
     throw new Fault(
@@ -146,7 +215,10 @@ export async function authenticateVolume(headers: Headers, volumeOf: VolumeOf | 
       "send Authorization: Bearer and the token that POST /volumes or GET /volumes/{volumeID} answered",
     );
   }
-  return { volume: await volumeOf(token) };
+  const volume = await volumeOf(token);
+  const team = await store.people.team(volume.teamId);
+  if (team?.deletingSince !== null) throw new Fault(403, "the team of this volume is being deleted");
+  return { volume };
 }
 
 function bearerIn(headers: Headers): string | undefined {

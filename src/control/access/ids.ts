@@ -1,5 +1,10 @@
 /** Generates unguessable ids and secrets. The source of randomness is injected, so that a test can replay it. */
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
+import {
+  ACCESS_TOKEN_PREFIX,
+  ADMIN_TOKEN_PREFIX,
+  API_KEY_PREFIX,
+  SECRET_HEX_CHARS,
+} from "../../contract/management/identifiers.ts";
 
 export interface Ids {
   /** Version 4: teams, users, keys, builds, runs. */
@@ -10,6 +15,7 @@ export interface Ids {
   sandboxToken(): string;
   apiKey(): string;
   accessToken(): string;
+  adminToken(): string;
   /** 16 hex characters that tie a response to its log lines. */
   requestId(): string;
 }
@@ -37,6 +43,7 @@ export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(b
     sandboxToken: () => hex(64),
     apiKey: () => API_KEY_PREFIX + hex(SECRET_HEX_CHARS),
     accessToken: () => ACCESS_TOKEN_PREFIX + hex(SECRET_HEX_CHARS),
+    adminToken: () => ADMIN_TOKEN_PREFIX + hex(SECRET_HEX_CHARS),
     requestId: () => hex(16),
   };
 }

@@ -3,26 +3,29 @@
  * secret is shown once, on creation; only its hash is stored.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { keyName } from "../../contract/management/api-key.ts";
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, UUID } from "../../contract/management/identifiers.ts";
+import {
+  ACCESS_TOKEN_PREFIX,
+  ADMIN_TOKEN_PREFIX,
+  API_KEY_PREFIX,
+  UUID,
+} from "../../contract/management/identifiers.ts";
 import { KEY_NAME_MAX_CHARS } from "../../contract/management/limits.ts";
 import { shown } from "../../contract/shown.ts";
-import type { AccessToken, ApiKey, Mask } from "../../store/keys.ts";
+import type { AccessToken, AdminToken, ApiKey, Mask } from "../../store/keys.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Ids } from "./ids.ts";
+import { type Recording, record } from "./audit.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
 /** Every login of a user also makes one. */
 export const API_KEYS_PER_TEAM_MAX = 250;
 export const ACCESS_TOKENS_PER_USER_MAX = 100;
+export const ADMIN_TOKENS_MAX = 100;
 
-interface KeyServices<S> {
+interface KeyServices<S> extends Recording {
   store: S;
-  ids: Ids;
-  clock: Clock;
 }
 
 interface ApiKeyRequest {
@@ -42,10 +45,8 @@ export function createApiKey(services: KeyServices<Store>, request: ApiKeyReques
 }
 
 /** As `createApiKey`, inside a transaction of the caller. */
-export async function createApiKeyIn(
-  { store, ids, clock }: KeyServices<Tables>,
-  request: ApiKeyRequest,
-): Promise<CreatedApiKey> {
+export async function createApiKeyIn(services: KeyServices<Tables>, request: ApiKeyRequest): Promise<CreatedApiKey> {
+  const { store, ids, clock } = services;
   const name = checkedName(request.name);
   await store.people.holdTeam(request.teamId);
   if ((await store.keys.countApiKeys(request.teamId)) >= API_KEYS_PER_TEAM_MAX) {
@@ -67,6 +68,7 @@ export async function createApiKeyIn(
     lastUsedAt: null,
   };
   await store.keys.addApiKey(key);
+  await record(store, services, { teamId: request.teamId, object: key.id });
   return { secret, key };
 }
 
@@ -77,29 +79,38 @@ export async function isApiKey({ store }: { store: Tables }, secret: string): Pr
 }
 
 export async function renameApiKey(
-  { store }: { store: Tables },
+  services: KeyServices<Store>,
   teamId: string,
   keyId: string,
   name: string,
 ): Promise<void> {
   const id = checkedId(keyId, "API key");
-  if (!(await store.keys.renameApiKey(teamId, id, checkedName(name)))) throw noApiKey(id);
+  const checked = checkedName(name);
+  await services.store.transaction(async (tables) => {
+    if (!(await tables.keys.renameApiKey(teamId, id, checked))) throw noApiKey(id);
+    await record(tables, services, { teamId, object: id });
+  });
 }
 
 /** Takes effect with the next request. The last key of a team can be revoked too: its members can make another. */
-export async function revokeApiKey({ store }: { store: Tables }, teamId: string, keyId: string): Promise<void> {
+export async function revokeApiKey(services: KeyServices<Store>, teamId: string, keyId: string): Promise<void> {
   const id = checkedId(keyId, "API key");
-  if (!(await store.keys.removeApiKey(teamId, id))) throw noApiKey(id);
+  await services.store.transaction(async (tables) => {
+    if (!(await tables.keys.removeApiKey(teamId, id))) throw noApiKey(id);
+    await record(tables, services, { teamId, object: id });
+  });
 }
 
 /** Fault 429 when the user has reached the maximum. */
 export function createAccessToken(
-  { store, ids, clock }: KeyServices<Store>,
+  services: KeyServices<Store>,
   request: { userId: string; name: string },
 ): Promise<{ secret: string; token: AccessToken }> {
+  const { store, ids, clock } = services;
   const { userId } = request;
   const name = checkedName(request.name);
-  return store.transaction(async ({ people, keys }) => {
+  return store.transaction(async (tables) => {
+    const { people, keys } = tables;
     await people.holdUser(userId);
     if ((await keys.accessTokensOf(userId)).length >= ACCESS_TOKENS_PER_USER_MAX) {
       throw new Fault(
@@ -113,16 +124,49 @@ export function createAccessToken(
     const mask = maskOf(secret, ACCESS_TOKEN_PREFIX);
     const token: AccessToken = { id: ids.uuid(), userId, name, hash, ...mask, createdAt: clock.now() };
     await keys.addAccessToken(token);
+    await record(tables, services, { teamId: null, object: `${token.id} of user ${userId}` });
     return { secret, token };
   });
 }
 
 /** Takes effect with the next request, even for the token that authenticates this call. */
-export async function revokeAccessToken({ store }: { store: Tables }, userId: string, tokenId: string): Promise<void> {
+export async function revokeAccessToken(services: KeyServices<Store>, userId: string, tokenId: string): Promise<void> {
   const id = checkedId(tokenId, "access token");
-  if (!(await store.keys.removeAccessToken(userId, id))) {
-    throw new Fault(404, `you have no access token with the id "${id}"`);
-  }
+  await services.store.transaction(async (tables) => {
+    if (!(await tables.keys.removeAccessToken(userId, id))) {
+      throw new Fault(404, `you have no access token with the id "${id}"`);
+    }
+    await record(tables, services, { teamId: null, object: `${id} of user ${userId}` });
+  });
+}
+
+/** For `X-Admin-Token`. Fault 429 when there are as many as there may be. */
+export function createAdminToken(
+  services: KeyServices<Store>,
+  request: { name: string },
+): Promise<{ secret: string; token: AdminToken }> {
+  const { store, ids, clock } = services;
+  const name = checkedName(request.name);
+  return store.transaction(async (tables) => {
+    if ((await tables.keys.adminTokens()).length >= ADMIN_TOKENS_MAX) {
+      throw new Fault(429, `there are ${ADMIN_TOKENS_MAX} admin tokens, as many as there may be; revoke one first`);
+    }
+    const secret = ids.adminToken();
+    const [hash, mask] = [certainHash(secret, ADMIN_TOKEN_PREFIX), maskOf(secret, ADMIN_TOKEN_PREFIX)];
+    const token: AdminToken = { id: ids.uuid(), name, hash, ...mask, createdAt: clock.now(), lastUsedAt: null };
+    await tables.keys.addAdminToken(token);
+    await record(tables, services, { teamId: null, object: token.id });
+    return { secret, token };
+  });
+}
+
+/** Takes effect with the next request. */
+export async function revokeAdminToken(services: KeyServices<Store>, tokenId: string): Promise<void> {
+  const id = checkedId(tokenId, "admin token");
+  await services.store.transaction(async (tables) => {
+    if (!(await tables.keys.removeAdminToken(id))) throw new Fault(404, `there is no admin token with the id "${id}"`);
+    await record(tables, services, { teamId: null, object: id });
+  });
 }
 
 /** For printing: `e2b_ab…wxyz`. */

@@ -26,7 +26,7 @@ const keyClaims = z.object({ key: z.string() });
 /** A user, or an API key itself. */
 export type LoginOwner = { userId: string } | { apiKey: string };
 /** An API key opens only its team; as a login it gets no right beyond that. */
-export type LoginCaller = { userId: string } | { team: Team; apiKey: string };
+export type LoginCaller = { userId: string } | { team: Team; apiKey: string; keyId: string };
 
 export interface TokenPair {
   accessToken: string;
@@ -102,8 +102,7 @@ export class Logins {
     if (login.userId !== null) return { userId: login.userId };
     const sealed = await this.tokens.open("key", login.sealedKey ?? "", keyClaims, now);
     if (typeof sealed === "string") throw new Fault(401, "this login cannot be read any more; log in again");
-    const { team } = await this.keyOf(sealed.key);
-    return { team, apiKey: sealed.key };
+    return { ...(await this.keyOf(sealed.key)), apiKey: sealed.key };
   }
 
   /** Fault 401 for a key that is not valid. */
@@ -111,6 +110,7 @@ export class Logins {
     const hash = apiKey.startsWith(API_KEY_PREFIX) ? hashOf(apiKey, API_KEY_PREFIX) : undefined;
     const found = hash === undefined ? undefined : await this.parts.store.keys.apiKeyByHash(hash);
     if (found === undefined) throw new Fault(401, "this API key is not valid; no team has it");
+    if (found.team.deletingSince !== null) throw new Fault(401, "the team of this API key is being deleted");
     return { keyId: found.key.id, team: found.team };
   }
 

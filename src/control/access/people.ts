@@ -1,13 +1,12 @@
 /** Creates teams and users, and decides which user belongs to which team. */
 import type { z } from "zod";
-import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import { teamName, teamSlug, userEmail } from "../../contract/management/team.ts";
 import { shown } from "../../contract/shown.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Ids } from "./ids.ts";
+import { type Recording, record } from "./audit.ts";
 
 /** Of every server. */
 export const OPERATOR_EMAIL = "operator@localhost";
@@ -19,41 +18,48 @@ export const MEMBERS_PER_TEAM_MAX = 500;
 /** A log-in creates a key in each of them. */
 export const TEAMS_PER_USER_MAX = 50;
 
-interface PeopleServices {
+interface PeopleServices extends Recording {
   store: Store;
-  ids: Ids;
-  clock: Clock;
 }
 
 /** Fault 409 if the slug is taken, 429 at the limit. */
 export function createTeam(
-  { store, ids, clock }: PeopleServices,
+  services: PeopleServices,
   request: { slug: string; name?: string | undefined },
 ): Promise<Team> {
+  const { store, ids, clock } = services;
   const slug = checked(teamSlug, "team", request.slug);
   const name = checked(teamName, "name of a team", request.name ?? slug);
-  return store.transaction(async ({ people }) => {
+  return store.transaction(async (tables) => {
+    const { people } = tables;
     if ((await people.teamCount()) >= TEAMS_MAX) {
       throw new Fault(429, `the server has ${TEAMS_MAX} teams, the most it may have; delete one first`);
     }
     const team: Team = { id: ids.uuid(), name, slug, limits: {}, createdAt: clock.now(), deletingSince: null };
-    if (await people.addTeam(team)) return team;
-    throw new Fault(409, `there is already a team "${slug}"; a team that is being deleted keeps its name until then`);
+    if (!(await people.addTeam(team))) {
+      throw new Fault(409, `there is already a team "${slug}"; a team that is being deleted keeps its name until then`);
+    }
+    await record(tables, services, { teamId: team.id, object: `team ${slug}` });
+    return team;
   });
 }
 
 /** Changes the name that people see. The slug stays, because names of templates begin with it. */
-export async function renameTeam({ store }: Pick<PeopleServices, "store">, team: Team, name: string): Promise<Team> {
+export async function renameTeam(services: PeopleServices, team: Team, name: string): Promise<Team> {
   const renamed = { ...team, name: checked(teamName, "name of a team", name) };
-  await store.people.rename(team.id, renamed.name);
+  await services.store.transaction(async (tables) => {
+    await tables.people.rename(team.id, renamed.name);
+    await record(tables, services, { teamId: team.id, object: `team ${team.slug}` });
+  });
   return renamed;
 }
 
 /** Fault 409 if there is such a user already, 429 at the limit. */
 export function createUser(
-  { store, ids, clock }: PeopleServices,
+  services: PeopleServices,
   request: { email: string; teamIds?: readonly string[] },
 ): Promise<User> {
+  const { store, ids, clock } = services;
   const email = checked(userEmail, "email address", request.email);
   return store.transaction(async (tables) => {
     const { people } = tables;
@@ -63,6 +69,7 @@ export function createUser(
     const user: User = { id: ids.uuid(), email, createdAt: clock.now() };
     if (!(await people.addUser(user))) throw new Fault(409, `there is already a user "${email}"`);
     for (const teamId of request.teamIds ?? []) await join(tables, user, await teamWithId(tables, teamId));
+    await record(tables, services, { teamId: null, object: aboutUser(user) });
     return user;
   });
 }
@@ -80,20 +87,24 @@ export interface Left {
 }
 
 /** With memberships and access tokens. Fault 409 for the operator of the server. */
-export function deleteUser({ store }: Pick<PeopleServices, "store">, user: User, leaving: Leaving): Promise<Left> {
+export function deleteUser(services: PeopleServices, user: User, leaving: Leaving): Promise<Left> {
   if (user.email === OPERATOR_EMAIL) {
     throw new Fault(409, `"${OPERATOR_EMAIL}" is the server's own user and cannot be deleted`);
   }
-  return store.transaction(async (tables) => {
+  return services.store.transaction(async (tables) => {
     const left = await keysLeft(tables, user, undefined, leaving);
     await tables.people.removeUser(user.id);
+    await record(tables, services, { teamId: null, object: aboutUser(user) });
     return left;
   });
 }
 
 /** The user's first team becomes the default. Fault 409 for a member, 429 at a limit. */
-export function addMember({ store }: Pick<PeopleServices, "store">, team: Team, user: User): Promise<void> {
-  return store.transaction((tables) => join(tables, user, team));
+export function addMember(services: PeopleServices, team: Team, user: User): Promise<void> {
+  return services.store.transaction(async (tables) => {
+    await join(tables, user, team);
+    await record(tables, services, { teamId: team.id, object: aboutUser(user) });
+  });
 }
 
 async function join({ people }: Tables, user: User, team: Team): Promise<void> {
@@ -112,23 +123,20 @@ async function join({ people }: Tables, user: User, team: Team): Promise<void> {
   await people.join(user.id, team.id, teams.length === 0);
 }
 
-export function removeMember(
-  { store }: Pick<PeopleServices, "store">,
-  team: Team,
-  user: User,
-  leaving: Leaving,
-): Promise<Left> {
-  return store.transaction(async (tables) => {
+export function removeMember(services: PeopleServices, team: Team, user: User, leaving: Leaving): Promise<Left> {
+  return services.store.transaction(async (tables) => {
     if (!(await tables.people.leave(user.id, team.id))) throw notMember(user, team);
+    await record(tables, services, { teamId: team.id, object: aboutUser(user) });
     return await keysLeft(tables, user, team.id, leaving);
   });
 }
 
 /** The team that clients choose for this user, such as `e2b auth login`. */
-export function chooseDefault({ store }: Pick<PeopleServices, "store">, team: Team, user: User): Promise<void> {
-  return store.transaction(async ({ people }) => {
-    if ((await people.member(user.id, team.id)) === undefined) throw notMember(user, team);
-    await people.prefer(user.id, team.id);
+export function chooseDefault(services: PeopleServices, team: Team, user: User): Promise<void> {
+  return services.store.transaction(async (tables) => {
+    if ((await tables.people.member(user.id, team.id)) === undefined) throw notMember(user, team);
+    await tables.people.prefer(user.id, team.id);
+    await record(tables, services, { teamId: team.id, object: aboutUser(user) });
   });
 }
 
@@ -146,7 +154,7 @@ export async function teamNamed({ people }: Pick<Tables, "people">, slug: string
 }
 
 /** Fault 404 if there is none, 409 if it is being deleted. */
-async function teamWithId({ people }: Pick<Tables, "people">, id: string): Promise<Team> {
+export async function teamWithId({ people }: Pick<Tables, "people">, id: string): Promise<Team> {
   const team = UUID.test(id) ? await people.team(id.toLowerCase()) : undefined;
   if (team === undefined)
     throw new Fault(404, `there is no team with the id ${shown(id)}; GET /admin/teams lists them`);
@@ -158,6 +166,18 @@ export async function userNamed({ people }: Pick<Tables, "people">, email: strin
   const user = await people.userByEmail(email.toLowerCase());
   if (user === undefined) throw new Fault(404, `there is no user ${shown(email)}; \`sandlot users list\` shows them`);
   return user;
+}
+
+/** Fault 404 if there is none. */
+export async function userWithId({ people }: Pick<Tables, "people">, id: string): Promise<User> {
+  const user = UUID.test(id) ? await people.user(id.toLowerCase()) : undefined;
+  if (user === undefined)
+    throw new Fault(404, `there is no user with the id ${shown(id)}; GET /admin/users lists them`);
+  return user;
+}
+
+function aboutUser({ id, email }: User): string {
+  return `user ${email} ${id}`;
 }
 
 function requireStaying(team: Team): Team {

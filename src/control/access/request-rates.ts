@@ -86,10 +86,15 @@ interface Owner {
 
 /** The owner of the budget that pays for a request. */
 export function ownerOf(caller: NonNullable<Callers[Authentication]>): Owner {
+  // An administrator does not use up the team's budget, nor is held up by it.
+  if ("actor" in caller && caller.actor.kind === "admin") return { id: caller.actor.id ?? "", ...ADMIN };
+  if ("actor" in caller && caller.actor.kind === "root") return { id: "root", ...ADMIN };
   if ("team" in caller) return { id: caller.team.id, name: "this team", rates: caller.team.limits };
   if ("volume" in caller) return { id: caller.volume.teamId, name: "the team of this volume", rates: {} };
-  return { id: `user ${caller.userId}`, name: "this user", rates: {} };
+  return { id: `user ${caller.actor.id}`, name: "this user", rates: {} };
 }
+
+const ADMIN = { name: "this administrator", rates: {} } as const;
 
 export function kindOf(method: string, auth: Authentication): RequestKind {
   if (auth === "volume") return "files";

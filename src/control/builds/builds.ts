@@ -33,6 +33,8 @@ interface BuildServices extends Parts {
   uploads: Uploads;
   templateOf: TemplateOf;
   unbuilt: Unbuilt;
+  /** Fault 503 while the machine is drained. */
+  requireReady(): void;
   /** Private networks open to the sandboxes of a team, or to those without one. */
   privateRangesOf(teamId: string | undefined): Promise<readonly string[]>;
   /** Removes checkpoints that no row names, in the background. */
@@ -127,6 +129,7 @@ export class Builds {
   /** Starts a build, or queues it. Another build of its template in progress is cancelled. */
   async start(team: Team, build: Build, plan: BuildPlan): Promise<void> {
     refuseBlocked(team);
+    this.services.requireReady();
     await this.#refuseMissingFiles(plan);
     await this.#begin(team, build, plan, team.limits.builds ?? (await this.#share()));
   }
@@ -188,6 +191,19 @@ export class Builds {
     if (job !== undefined && this.#queue.remove(id)) this.#forget(job);
     else
       this.services.background.run("a build could not be cancelled", () => this.services.host.cancelBuild(id, reason));
+  }
+
+  /** Ends all builds of a team, started or not, and resolves with their ids once none is under way. */
+  async cancelAll(teamId: string, reason: string): Promise<string[]> {
+    const { store, clock } = this.services;
+    const unfinished = await store.transaction(async ({ builds }) => {
+      const found = await builds.unfinishedOf(teamId);
+      for (const { id } of found) await builds.fail(id, { message: reason, step: null }, clock.now());
+      return found;
+    });
+    for (const { id } of unfinished) this.cancel(id, reason);
+    await Promise.all(unfinished.map(({ id }) => this.over(id)));
+    return unfinished.map(({ id }) => id);
   }
 
   /**

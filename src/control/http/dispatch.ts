@@ -11,8 +11,10 @@ import { hasSteps, step } from "../../base/steps.ts";
 import { Fault } from "../../contract/fault.ts";
 import { requestIdIn } from "../../contract/request-id.ts";
 import { parseTraceparent, TRACEPARENT_HEADER } from "../../contract/trace-context.ts";
+import type { AuditLog, Origin } from "../access/audit.ts";
 import {
   type Authentication,
+  authenticateAdmin,
   authenticateBearer,
   authenticateKey,
   authenticateLogin,
@@ -28,7 +30,7 @@ import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/
 import type { Parts } from "../parts.ts";
 import type { Page } from "./page.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
-import type { Route, RouteResult } from "./route.ts";
+import type { Route, RouteFacts, RouteResult } from "./route.ts";
 import { baseOf } from "./server-address.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
@@ -69,6 +71,7 @@ interface DispatchOptions<S> extends Pick<Parts, "store" | "clock" | "ids" | "lo
   logins: Logins;
   /** Pages for browsers, beside the API. */
   pages: readonly Page[];
+  audit: Pick<AuditLog, "note" | "noteRecorded">;
   publicUrl?: string | undefined;
   /** False: requests get 503. */
   isReady(): boolean;
@@ -243,6 +246,7 @@ async function serve<S>(
   if (owner) exchange.allowance = options.budgets.take(owner, kindOf(route.method, route.auth));
   using share = options.budgets.bodies.begin(owner ?? STRANGERS);
   const params = paramsOf(route, request);
+  const origin = originOf(route, caller, exchange);
   let answer: RouteResult;
   try {
     answer = await route.run(
@@ -252,19 +256,65 @@ async function serve<S>(
         headers: request.headers,
         json: route.body && (await readJson(request, bodyTerms(route.body, share, options.clock))),
         caller,
+        origin,
         upload: uploadOf(request),
         base: options.publicUrl ?? baseOf(request, exchange.client),
       },
       options.services,
     );
   } catch (error) {
-    await route.refused?.({ params, caller, fault: Fault.from(error) }, options.services);
+    const fault = Fault.from(error);
+    audit(route, { caller, origin, params }, { status: fault.status }, options.audit);
+    await route.refused?.({ params, caller, fault }, options.services);
     throw error;
   }
+  audit(route, { caller, origin, params }, answer, options.audit);
   // A HEAD response has no body, so its stream is not read.
   if (request.method === "HEAD") await answer.stream?.cancel();
   if (route.method !== "GET") await options.recorded();
   return answer;
+}
+
+interface Audited {
+  caller: Callers[Authentication];
+  /** Undefined: a request that is not audited. */
+  origin: Origin | undefined;
+  params: Readonly<Record<string, string>>;
+}
+
+/** Undefined for requests without a known caller, and for the content of volumes. */
+function originOf(route: RouteFacts, caller: Callers[Authentication], exchange: Exchange): Origin | undefined {
+  if (caller === undefined || !("actor" in caller)) return undefined;
+  return {
+    actor: caller.actor,
+    // Root comes through a socket.
+    address: exchange.client?.address || null,
+    requestId: exchange.id,
+    action: `${route.method} ${route.path}`,
+    status: route.success[0]?.status ?? 200,
+  };
+}
+
+/** Fields of responses that name what the request created; the first one counts. */
+const CREATED_FIELDS = ["sandboxID", "snapshotID", "templateID", "buildID", "volumeID", "id"] as const;
+
+function audit(
+  route: RouteFacts,
+  { caller, origin, params }: Audited,
+  answer: RouteResult,
+  log: DispatchOptions<unknown>["audit"],
+): void {
+  if (origin === undefined) return;
+  const { teamID, ...others } = params;
+  const teamId = caller && "team" in caller ? caller.team.id : (teamID ?? null);
+  const isRecorded = origin.isRecorded === true && answer.status < 400;
+  if (isRecorded) log.noteRecorded(teamId);
+  if (isRecorded || route.method === "GET") return;
+  const body: Record<string, unknown> =
+    answer.status < 400 && typeof answer.body === "object" && answer.body !== null ? { ...answer.body } : {};
+  const [created] = CREATED_FIELDS.flatMap((field) => (typeof body[field] === "string" ? [body[field]] : []));
+  const named = [...new Set([...Object.values(others), ...(created === undefined ? [] : [created])])].join(" ");
+  log.note(origin, { teamId, object: named === "" ? (teamID ?? null) : named, status: answer.status });
 }
 
 function bodyTerms({ maxBytes = REQUEST_BODY_MAX_BYTES }: { maxBytes?: number }, share: BodyShare, clock: Clock) {
@@ -280,7 +330,7 @@ async function callerOrStranger<S>(
 ): Promise<Callers[Authentication]> {
   if (route.auth === "none") options.budgets.takeStranger(client?.address);
   try {
-    return await callerOf(route, request, options);
+    return await callerOf(route, request, options, client);
   } catch (thrown) {
     if (thrown instanceof Fault && thrown.status === 401) options.budgets.takeStranger(client?.address);
     throw thrown;
@@ -291,13 +341,25 @@ async function callerOf<S>(
   route: Route<S>,
   { headers }: Request,
   { store, clock, logins, isReady, volumeOf }: DispatchOptions<S>,
+  client: Client | undefined,
 ): Promise<Callers[Authentication]> {
   if (route.auth === "none") return undefined;
   if (!isReady()) throw starting();
-  if (route.auth === "volume") return authenticateVolume(headers, volumeOf);
-  if (route.auth === "key") return authenticateKey(headers, store, clock.now());
-  if (route.auth === "login") return authenticateLogin(headers, store, logins);
-  return (route.auth === "member" ? authenticateMember : authenticateBearer)(headers, store, logins);
+  const given = { headers, client, store, logins, now: clock.now() };
+  switch (route.auth) {
+    case "volume":
+      return await authenticateVolume(given, volumeOf);
+    case "key":
+      return await authenticateKey(given);
+    case "member":
+      return await authenticateMember(given);
+    case "admin":
+      return await authenticateAdmin(given);
+    case "login":
+      return await authenticateLogin(given);
+    case "bearer":
+      return await authenticateBearer(given);
+  }
 }
 
 function starting(): Fault {

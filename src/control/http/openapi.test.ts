@@ -26,7 +26,11 @@ test("the document describes exactly the routes there are", async () => {
 test("an operation lists its parameters, responses and authentication", async () => {
   const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
   const create = document.paths["/v2/sandboxes"].post;
-  expect(create.security).toEqual([{ ApiKeyAuth: [] }]);
+  const ofTeam = [
+    { AccessTokenAuth: [], TeamAuth: [] },
+    { AdminTokenAuth: [], TeamAuth: [] },
+  ];
+  expect(create.security).toEqual([{ ApiKeyAuth: [] }, ...ofTeam]);
   expect(create.requestBody.content["application/json"].schema).toMatchObject({ required: ["templateID"] });
   expect(create.responses["201"].content["application/json"].schema.required).toContain("envdAccessToken");
   expect(create.responses["503"].content["application/json"].schema).toEqual({ $ref: "#/components/schemas/Error" });
@@ -44,7 +48,8 @@ test("an operation lists its parameters, responses and authentication", async ()
   });
   expect(document.paths["/health"].get.security).toEqual([]);
   // Both headers together.
-  expect(document.paths["/api-keys"].get.security).toEqual([{ AccessTokenAuth: [], TeamAuth: [] }]);
+  expect(document.paths["/api-keys"].get.security).toEqual(ofTeam);
+  expect(document.paths["/nodes"].get.security).toEqual([{ AdminTokenAuth: [] }]);
   expect(document.components.securitySchemes.TeamAuth).toEqual({ type: "apiKey", in: "header", name: "X-Team-ID" });
 });
 

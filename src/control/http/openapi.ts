@@ -6,10 +6,14 @@ import type { RouteFacts } from "./route.ts";
 type Json = Record<string, unknown>;
 
 const SECURITY: Record<RouteFacts["auth"], Json[]> = {
-  key: [{ ApiKeyAuth: [] }],
+  key: [{ ApiKeyAuth: [] }, { AccessTokenAuth: [], TeamAuth: [] }, { AdminTokenAuth: [], TeamAuth: [] }],
   bearer: [{ AccessTokenAuth: [] }],
   login: [{ AccessTokenAuth: [] }],
-  member: [{ AccessTokenAuth: [], TeamAuth: [] }],
+  member: [
+    { AccessTokenAuth: [], TeamAuth: [] },
+    { AdminTokenAuth: [], TeamAuth: [] },
+  ],
+  admin: [{ AdminTokenAuth: [] }],
   volume: [{ VolumeTokenAuth: [] }],
   none: [],
 };
@@ -29,6 +33,7 @@ export function openApiDocument(routes: readonly RouteFacts[]): Json {
         ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" },
         AccessTokenAuth: { type: "http", scheme: "bearer" },
         VolumeTokenAuth: { type: "http", scheme: "bearer" },
+        AdminTokenAuth: { type: "apiKey", in: "header", name: "X-Admin-Token" },
         TeamAuth: { type: "apiKey", in: "header", name: "X-Team-ID" },
       },
     },

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
+import type { Origin } from "../access/audit.ts";
 import type { Authentication, Callers } from "../access/authentication.ts";
 import { readQuery } from "./query.ts";
 import { BODY, parseWith } from "./validation.ts";
@@ -61,6 +62,7 @@ interface UnparsedCall {
   /** Undefined without a body. */
   json: unknown;
   caller: Callers[Authentication];
+  origin: Origin | undefined;
   upload: Upload;
   base: string;
 }
@@ -82,6 +84,8 @@ interface Call<P extends string, A extends Authentication, Q extends z.ZodObject
   body: z.output<B>;
   headers: Headers;
   caller: Callers[A];
+  /** For changes that record themselves in the audit log. */
+  origin: Origin | undefined;
   upload: Upload;
   /** The address at which the client reached this interface: `http://host:port`, with the prefix of a trusted proxy. */
   base: string;

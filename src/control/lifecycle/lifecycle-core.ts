@@ -46,8 +46,8 @@ export interface LifecycleServices extends Parts {
 interface LifecycleCalls {
   /** Gets the sandboxes that expiry has moved to `pausing`. */
   onDue(sandboxes: Sandbox[]): void;
-  /** Fault 503 while the machine is short of memory. */
-  requireMemory(): void;
+  /** Fault 503 while the machine is short of memory, or drained. */
+  requireRoom(): void;
 }
 
 export class LifecycleCore {
@@ -72,10 +72,12 @@ export class LifecycleCore {
   readonly expiry: Expiry;
   /** Running sandboxes whose checkpoint is being made. */
   readonly captured = new Set<string>();
+  /** Calls of `host.create` since the start of the server. */
+  readonly placements = { succeeded: 0, failed: 0 };
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
-  constructor(services: LifecycleServices, { onDue, requireMemory }: LifecycleCalls) {
+  constructor(services: LifecycleServices, { onDue, requireRoom }: LifecycleCalls) {
     this.store = services.store;
     this.host = services.host;
     this.clock = services.clock;
@@ -88,7 +90,7 @@ export class LifecycleCore {
     this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
-    this.quota = new Quota({ ...services, requireMemory, runsOn: (teamId) => this.removal.running(teamId) });
+    this.quota = new Quota({ ...services, requireRoom, runsOn: (teamId) => this.removal.running(teamId) });
     this.checkpointRemoval = new RetryQueue<string>({
       clock: this.clock,
       background: this.background,

@@ -23,6 +23,8 @@
  * This folder handles no HTTP and touches no kernel interface: it changes rows of the store and calls the host.
  */
 
+import { forEachLimited } from "../../base/each-of.ts";
+import { described } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { RouteEvent, Wake, WakeRequest } from "../../contract/internal/directory.ts";
@@ -30,6 +32,7 @@ import type { HostEvent } from "../../contract/internal/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
+import { Draining } from "./draining.ts";
 import type { CreateKey } from "./idempotent-creates.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
 import { newEnd } from "./lifecycle-listener.ts";
@@ -57,6 +60,7 @@ const AT_REST_ROUNDS_MAX = 32;
 const KILL_ROUNDS_MAX = 16;
 
 export class Lifecycle {
+  readonly draining: Draining;
   readonly #core: LifecycleCore;
   readonly #pausing: Pausing;
   readonly #relief: MemoryRelief;
@@ -64,9 +68,13 @@ export class Lifecycle {
   readonly #egressChanges: EgressChanges;
 
   constructor(services: LifecycleServices) {
+    this.draining = new Draining(services);
     this.#core = new LifecycleCore(services, {
       onDue: (due) => this.#pausing.enqueue(due),
-      requireMemory: () => this.#relief.requireEnough(),
+      requireRoom: () => {
+        this.draining.requireReady();
+        this.#relief.requireEnough();
+      },
     });
     this.#pausing = new Pausing(this.#core);
     this.#relief = new MemoryRelief({
@@ -93,6 +101,7 @@ export class Lifecycle {
 
   /** Recovers the sandboxes that existed before a restart. Call nothing else before it is done. */
   async start(): Promise<void> {
+    await this.draining.start();
     await recover(this.#core);
     this.#egressChanges.repair(await this.#core.store.egressChanges.unsettled());
   }
@@ -103,6 +112,11 @@ export class Lifecycle {
   /** With a key, the new sandbox is recorded under it. Fault 409 if another one has been meanwhile. */
   create(team: Team, from: StartableTemplate, options: SandboxOptions, key?: CreateKey): Promise<Sandbox> {
     return createFromTemplate(this.#core, team, from, options, key);
+  }
+
+  /** Starts of sandboxes from a template or as copies: since the start of the server, and under way. */
+  get starts(): { succeeded: number; failed: number; underWay: number } {
+    return { ...this.#core.placements, underWay: this.#core.quota.starting };
   }
 
   /** The team's sandbox while it is running or paused, or a Fault 404. */
@@ -222,6 +236,24 @@ export class Lifecycle {
       sandbox = await store.sandboxes.byId(id);
     }
     throw inTransition(id);
+  }
+
+  /** Kills all sandboxes of a team. `left` counts those that are not gone in time; their removal goes on. */
+  async killAll(team: Team): Promise<{ gone: number; left: number }> {
+    const killed = { gone: 0, left: 0 };
+    await forEachLimited(await this.#core.store.sandboxes.idsOfTeam(team.id), async (id) => {
+      try {
+        await this.kill(team, id);
+        killed.gone += 1;
+      } catch (error) {
+        const { status } = Fault.from(error);
+        if (status === 404) return;
+        killed.left += 1;
+        const event = "a sandbox of a team could not be killed yet";
+        this.#core.log.write({ level: "warn", event, sandbox: id, error: described(error) });
+      }
+    });
+    return killed;
   }
 
   /** Makes a sandbox without an open route reachable: waits for it, or wakes it if that is allowed. */

@@ -31,8 +31,8 @@ interface QuotaServices extends Pick<Parts, "store" | "clock"> {
   runsOn(teamId?: string): string[];
   /** Absent: sandboxes may be promised any amount of memory. */
   memoryBound: MemoryBound | undefined;
-  /** Fault 503 while the machine is short of memory. */
-  requireMemory(): void;
+  /** Fault 503 while the machine is short of memory, or drained. */
+  requireRoom(): void;
 }
 
 export class Quota {
@@ -49,6 +49,11 @@ export class Quota {
     this.#memory = new PromisedMemory(memoryBound, { store, runsOn, starting });
   }
 
+  /** Leases of all teams. */
+  get starting(): number {
+    return [...this.#starts.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
   /** Fault 403 for a blocked team, 429 at the team's limit, 503 when the machine's memory does not allow another. */
   async take(team: Team, wanted: Wanted): Promise<Lease> {
     const { leases, refusal } = await this.takeUpTo(team, 1, wanted);
@@ -60,7 +65,7 @@ export class Quota {
   /** As many as are free, up to `count`, and the fault for the others. Fault 403 for a blocked team. */
   async takeUpTo(team: Team, count: number, wanted: Wanted): Promise<{ leases: Lease[]; refusal(): Fault }> {
     if (team.limits.blocked) throw blocked();
-    this.services.requireMemory();
+    this.services.requireRoom();
     const { sandboxes: limit } = team.limits;
     if (limit === undefined) return this.#takeFor(team, count, wanted);
     return this.#turns.run(team.id, async () => {

@@ -117,7 +117,7 @@ export class LoginPages {
       return { owner: { apiKey: secret }, name: `team ${team.name}` };
     }
     const headers = new Headers({ Authorization: `Bearer ${/^\S+$/.test(secret) ? secret : ""}` });
-    const { userId } = await authenticateBearer(headers, store, this.logins);
+    const { userId } = await authenticateBearer({ headers, store, logins: this.logins });
     const user = await store.people.user(userId);
     if (user === undefined) throw new Fault(401, "The user of this access token was deleted.");
     return { owner: { userId }, name: user.email };

@@ -38,10 +38,10 @@ export const keyRoutes: readonly Route[] = [
     body: { schema: namedKey, required: true },
     success: [{ status: 201, description: "The new API key", schema: createdApiKey }],
     errors: [403, 429],
-    async handle({ caller: { team, userId, email }, body }, services) {
+    async handle({ caller: { team, userId, email }, body, origin }, services) {
       refuseBlocked(team);
       const request = { teamId: team.id, name: body.name, createdBy: userId };
-      const { secret, key } = await createApiKey(services, request);
+      const { secret, key } = await createApiKey({ ...services, origin }, request);
       return { body: { ...asApiKey({ ...key, creatorEmail: email }), key: secret } };
     },
   }),
@@ -51,9 +51,9 @@ export const keyRoutes: readonly Route[] = [
     body: { schema: namedKey, required: true },
     success: [{ status: 200, description: "The key is renamed" }],
     errors: [403],
-    async handle({ caller: { team }, params, body }, services) {
+    async handle({ caller: { team }, params, body, origin }, services) {
       refuseBlocked(team);
-      await renameApiKey(services, team.id, params.apiKeyID, body.name);
+      await renameApiKey({ ...services, origin }, team.id, params.apiKeyID, body.name);
     },
   }),
   route("DELETE /api-keys/{apiKeyID}", {
@@ -61,8 +61,8 @@ export const keyRoutes: readonly Route[] = [
     summary: "Delete an API key; it stops working with the next request",
     success: [{ status: 204, description: "Deleted" }],
     errors: [403],
-    async handle({ caller: { team }, params }, services) {
-      await revokeApiKey(services, team.id, params.apiKeyID);
+    async handle({ caller: { team }, params, origin }, services) {
+      await revokeApiKey({ ...services, origin }, team.id, params.apiKeyID);
     },
   }),
   route("POST /access-tokens", {
@@ -71,8 +71,8 @@ export const keyRoutes: readonly Route[] = [
     body: { schema: namedKey, required: true },
     success: [{ status: 201, description: "The new access token", schema: createdAccessToken }],
     errors: [429],
-    async handle({ caller: { userId }, body }, services) {
-      const { secret, token } = await createAccessToken(services, { userId, name: body.name });
+    async handle({ caller: { userId }, body, origin }, services) {
+      const { secret, token } = await createAccessToken({ ...services, origin }, { userId, name: body.name });
       return { body: { ...asAccessToken(token), token: secret } };
     },
   }),
@@ -80,13 +80,13 @@ export const keyRoutes: readonly Route[] = [
     auth: "bearer",
     summary: "Delete an access token of the user; may be the one in use",
     success: [{ status: 204, description: "Deleted; it stops working with the next request" }],
-    async handle({ caller: { userId }, params }, services) {
-      await revokeAccessToken(services, userId, params.accessTokenID);
+    async handle({ caller: { userId }, params, origin }, services) {
+      await revokeAccessToken({ ...services, origin }, userId, params.accessTokenID);
     },
   }),
 ];
 
-function asApiKey(key: ListedApiKey): ApiKeyView {
+export function asApiKey(key: ListedApiKey): ApiKeyView {
   const { id, name, createdAt, createdBy, creatorEmail, lastUsedAt } = key;
   return {
     id,

@@ -8,11 +8,13 @@ import { health } from "../../contract/management/health.ts";
 import { listedTeam } from "../../contract/management/team.ts";
 import { createApiKeyIn } from "../access/keys.ts";
 import { openApiDocument } from "../http/openapi.ts";
+import { adminRoutes } from "./admin-routes.ts";
 import { buildRoutes } from "./build-routes.ts";
 import { eventRoutes } from "./event-routes.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { logRoutes } from "./log-routes.ts";
 import { metricRoutes } from "./metric-routes.ts";
+import { nodeRoutes } from "./node-routes.ts";
 import { sandboxRoutes } from "./sandbox-routes.ts";
 import { type Route, route } from "./services.ts";
 import { snapshotRoutes } from "./snapshot-routes.ts";
@@ -49,7 +51,7 @@ const serverRoutes: readonly Route[] = [
     summary: "List the user's teams, each with a new API key",
     success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
     errors: [429],
-    async handle({ caller }, { store, ids, clock }) {
+    async handle({ caller, origin }, { store, ids, clock }) {
       if ("apiKey" in caller) {
         const { team, apiKey } = caller;
         return { body: [{ teamID: team.id, name: team.name, apiKey, isDefault: true }] };
@@ -60,7 +62,7 @@ const serverRoutes: readonly Route[] = [
         const listed: z.infer<typeof listedTeam>[] = [];
         for (const { team, isDefault } of await tables.people.teamsOf(userId)) {
           const key = { teamId: team.id, name: "made by a log-in", createdBy: userId };
-          const { secret } = await createApiKeyIn({ store: tables, ids, clock }, key);
+          const { secret } = await createApiKeyIn({ store: tables, ids, clock, origin }, key);
           listed.push({ teamID: team.id, name: team.name, apiKey: secret, isDefault });
         }
         return listed;
@@ -83,4 +85,6 @@ export const routes: readonly Route[] = [
   ...webhookRoutes,
   ...volumeRoutes,
   ...volumeContentRoutes,
+  ...nodeRoutes,
+  ...adminRoutes,
 ];

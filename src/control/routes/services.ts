@@ -1,5 +1,6 @@
 /** The services of route handlers, and `route` typed for them. */
 import type { VolumeContent } from "../../contract/internal/volume-content.ts";
+import type { MachineReadings } from "../../contract/management/admin.ts";
 import type { Activity } from "../activity/activity.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Uploads } from "../builds/uploads.ts";
@@ -26,6 +27,10 @@ export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
   volumes: Volumes;
   volumeContent: VolumeContent;
   activity: Activity;
+  /** What the machine says about itself. */
+  machine(): Promise<MachineReadings>;
+  /** New at each start of the server. */
+  instanceId: string;
   isReady(): boolean;
 }
 

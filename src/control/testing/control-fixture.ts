@@ -9,6 +9,7 @@ import type { Blobs } from "../../blobs/blobs.ts";
 import { blobsIn } from "../../blobs/testing/blobs-in.ts";
 import type { Fault } from "../../contract/fault.ts";
 import type { Host } from "../../contract/internal/host.ts";
+import type { MachineReadings } from "../../contract/management/admin.ts";
 import { errorBody } from "../../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
@@ -49,6 +50,18 @@ export const baseTemplate: BuiltinTemplate = {
   diskSizeMB: 10_240,
   defaultUser: "user",
   defaultWorkdir: "/home/user",
+};
+
+const machine: MachineReadings = {
+  version: "0.0.0",
+  metrics: {
+    cpuPercent: 3,
+    cpuCount: 2,
+    memoryUsedBytes: 1,
+    memoryTotalBytes: 2,
+    disks: [{ mountPoint: "/", device: "vda", filesystemType: "ext4", usedBytes: 1, totalBytes: 2 }],
+  },
+  machineInfo: { cpuFamily: "6", cpuModel: "85", cpuModelName: "a processor", cpuArchitecture: "x86_64" },
 };
 
 /** A body as the test expects it. `call` has already checked it against the schema of its route. */
@@ -146,6 +159,7 @@ export class ControlFixture implements AsyncDisposable {
       requestRates,
       privateRanges,
       memoryBound: this.memoryBound,
+      machine: async () => machine,
       templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,

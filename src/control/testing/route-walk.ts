@@ -47,6 +47,8 @@ const requests = (field: string): Walked => ({
     { body: { [field]: "mine", teamID } },
   ],
 });
+/** Only administrators may call it. */
+const admins: Walked = { ownStatus: 401 };
 const entry: Walked = { ask: () => [{ query: { path: "x" } }] };
 
 /** Every route of the OpenAPI document is here. A new one must be added with its requests, so that it is tested too. */
@@ -155,4 +157,23 @@ export const WALK: Record<string, Walked> = {
   "POST /volumecontent/{volumeID}/dir": entry,
   "GET /volumecontent/{volumeID}/file": { ...entry, ownStatus: 404 },
   "PUT /volumecontent/{volumeID}/file": entry,
+  "GET /nodes": admins,
+  "GET /nodes/{nodeID}": admins,
+  "POST /nodes/{nodeID}": admins,
+  "GET /admin/teams": admins,
+  "POST /admin/teams": admins,
+  "PATCH /admin/teams/{teamID}": admins,
+  "POST /admin/teams/{teamID}/members": admins,
+  "PATCH /admin/teams/{teamID}/members/{userID}": admins,
+  "DELETE /admin/teams/{teamID}/members/{userID}": admins,
+  "POST /admin/teams/{teamID}/api-keys": admins,
+  "DELETE /admin/teams/{teamID}/api-keys/{apiKeyID}": admins,
+  "GET /admin/users": admins,
+  "POST /admin/users": admins,
+  "DELETE /admin/users/{userID}": admins,
+  "POST /admin/teams/{teamID}/sandboxes/kill": admins,
+  "POST /admin/teams/{teamID}/builds/cancel": admins,
+  "GET /admin/sandboxes/running-counts": admins,
+  "GET /admin/sandboxes/{sandboxID}": admins,
+  "GET /admin/audit": admins,
 };

@@ -21,6 +21,9 @@ export interface Named {
   apiKeyID: string;
   accessTokenID: string;
   teamID: string;
+  userID: string;
+  /** Of no node: teams may not call its routes. */
+  nodeID: string;
   slug: string;
   /** Signature of an upload link of the team. */
   signature: string;
@@ -106,6 +109,8 @@ export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenan
     apiKeyID: key.id,
     accessTokenID: token.id,
     teamID,
+    userID: userId,
+    nodeID: `node-of-${slug}`,
     slug,
     signature: link.get("signature") ?? "",
     expires: link.get("expires") ?? "",
@@ -132,6 +137,8 @@ export function absentNames(f: ControlFixture, of: Named): Named {
     apiKeyID: f.ids.uuid(),
     accessTokenID: f.ids.uuid(),
     teamID: f.ids.uuid(),
+    userID: f.ids.uuid(),
+    nodeID: other(of.nodeID),
     slug: other(of.slug),
     signature: of.signature,
     expires: of.expires,

@@ -160,8 +160,11 @@ async function make(
 
 async function place(core: LifecycleCore, request: CreateSandbox): Promise<CreatedSandbox> {
   try {
-    return await core.host.create(request);
+    const created = await core.host.create(request);
+    core.placements.succeeded += 1;
+    return created;
   } catch (cause) {
+    core.placements.failed += 1;
     throw placementFault(cause);
   }
 }

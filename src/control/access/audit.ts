@@ -1,0 +1,218 @@
+/**
+ * The audit log: who changed what, from where, with which result. Changes of access (keys, teams, users) are recorded
+ * in the transaction that makes them. All others, and refusals, are written in batches, so that no request waits for
+ * them; a crash of the server loses at most those of the last second.
+ */
+import type { Timer } from "../../base/clock.ts";
+import { described, masked } from "../../base/log.ts";
+import { scaled } from "../../base/time-factor.ts";
+import type { AuditView } from "../../contract/management/admin.ts";
+import type { AuditEntry } from "../../store/audit-log.ts";
+import type { Tables } from "../../store/store.ts";
+import type { Parts } from "../parts.ts";
+
+export const AUDIT_WRITTEN_EVERY_MS = scaled(1_000);
+/** Entries that wait to be written. Beyond these, entries are dropped, and the log has their number. */
+export const AUDIT_WAITING_MAX = 20_000;
+/**
+ * Entries of a team: those about its keys and members, and all others. Each kind is bounded, so that a busy team pushes
+ * out neither the entries of others nor those about its keys.
+ */
+const AUDIT_ENTRIES_PER_TEAM_MAX = 100_000;
+/** A team may have so many more until the oldest are removed. */
+const AUDIT_TRIMMED_EVERY = 1_000;
+const AUDIT_SWEEP_MS = 3_600_000;
+const AUDIT_SWEEP_ROWS = 500;
+const AUDIT_SWEEP_STEPS = 200;
+const OBJECT_MAX_CHARS = 256;
+const AUDIT_DAYS_DEFAULT = 90;
+const DAY_MS = 86_400_000;
+
+export interface Actor {
+  kind: AuditEntry["actor"];
+  /** Of the API key, user or admin token. */
+  id: string | null;
+}
+
+/** Where a change comes from. */
+export interface Origin {
+  actor: Actor;
+  /** Of the client; null for a command on the machine. */
+  address: string | null;
+  requestId: string | null;
+  /** `METHOD /path` of the endpoint, or the command. */
+  action: string;
+  /** Of the response, if the change succeeds. */
+  status: number;
+  /** Set once the change is recorded in its own transaction. */
+  isRecorded?: boolean;
+}
+
+/** A command of the operator. */
+export function commandOrigin(command: string): Origin {
+  return {
+    actor: { kind: "root", id: null },
+    address: null,
+    requestId: null,
+    action: `sandlot ${command}`,
+    status: 200,
+  };
+}
+
+export interface Recording extends Pick<Parts, "clock" | "ids"> {
+  /** Absent: nothing is recorded. */
+  origin?: Origin | undefined;
+}
+
+/** Records a change of access in the transaction that makes it. */
+export async function record(
+  tables: Pick<Tables, "auditLog">,
+  { clock, ids, origin }: Recording,
+  about: { teamId: string | null; object: string },
+): Promise<void> {
+  if (origin === undefined) return;
+  await tables.auditLog.add({
+    id: ids.uuid(),
+    at: clock.now(),
+    subject: ACCESS,
+    ...factsOf(origin),
+    ...shortened(about),
+  });
+  origin.isRecorded = true;
+}
+
+const ACCESS = "access";
+const WORK = "work";
+
+export class AuditLog {
+  #waiting: AuditEntry[] = [];
+  #dropped = 0;
+  #timer: Timer | undefined;
+  #sweepTimer: Timer | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  /** Entries since the last removal of surplus ones, by team and subject. */
+  readonly #written = new Map<string, { teamId: string | null; subject: string; count: number }>();
+
+  constructor(
+    private readonly services: Pick<Parts, "store" | "clock" | "idleClock" | "ids" | "log" | "background">,
+    private readonly days = AUDIT_DAYS_DEFAULT,
+  ) {}
+
+  /** Removes old entries now and then. */
+  start(): void {
+    const { idleClock, background } = this.services;
+    background.run("old entries of the audit log could not be removed", () => this.#sweep());
+    this.#sweepTimer = idleClock.after(AUDIT_SWEEP_MS, () => this.start());
+  }
+
+  /** Queues an entry for a change that was made or refused. */
+  note(origin: Origin, about: { teamId: string | null; object: string | null; status: number }): void {
+    if (this.#waiting.length >= AUDIT_WAITING_MAX) {
+      this.#dropped += 1;
+      return;
+    }
+    const { ids, clock } = this.services;
+    // A user's own changes are bounded apart from those of others without a team.
+    const subject = about.teamId === null && origin.actor.kind === "user" ? `user ${origin.actor.id}` : WORK;
+    const { status } = about;
+    this.#count(about.teamId, subject);
+    this.#waiting.push({ id: ids.uuid(), at: clock.now(), subject, ...factsOf(origin), ...shortened(about), status });
+    this.#flushSoon();
+  }
+
+  /** Counts an entry of `record` towards the bound of its team. */
+  noteRecorded(teamId: string | null): void {
+    this.#count(teamId, ACCESS);
+    this.#flushSoon();
+  }
+
+  /** Writes what waits. After a failure of the store the entries wait for the next time. */
+  async flush(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#flush());
+    await this.#writing;
+  }
+
+  async close(): Promise<void> {
+    this.#timer?.cancel();
+    this.#sweepTimer?.cancel();
+    await this.flush();
+  }
+
+  #flushSoon(): void {
+    const { idleClock, background } = this.services;
+    this.#timer ??= idleClock.after(AUDIT_WRITTEN_EVERY_MS, () => {
+      this.#timer = undefined;
+      background.run("surplus entries of the audit log could not be removed", () => this.flush());
+    });
+  }
+
+  async #flush(): Promise<void> {
+    const { store, log } = this.services;
+    if (this.#dropped > 0) {
+      log.write({ level: "error", event: "the audit log was too slow, entries were dropped", count: this.#dropped });
+      this.#dropped = 0;
+    }
+    const batch = this.#waiting;
+    this.#waiting = [];
+    try {
+      // A crash of the machine may lose the last moments.
+      if (batch.length > 0) await store.transaction((tables) => addAll(tables, batch), "server");
+    } catch (error) {
+      log.write({ level: "error", event: "the audit log could not be written", error: described(error) });
+      const room = AUDIT_WAITING_MAX - this.#waiting.length;
+      this.#dropped += Math.max(0, batch.length - room);
+      this.#waiting = [...batch.slice(0, room), ...this.#waiting];
+      this.#flushSoon();
+      return;
+    }
+    for (const group of this.#written.values()) {
+      if (group.count < AUDIT_TRIMMED_EVERY) continue;
+      group.count = 0;
+      await store.auditLog.removeBeyond(group, AUDIT_ENTRIES_PER_TEAM_MAX);
+    }
+  }
+
+  #count(teamId: string | null, subject: string): void {
+    const key = `${teamId} ${subject}`;
+    // The first entry since the start counts as many: earlier ones are not known.
+    const group = this.#written.get(key) ?? { teamId, subject, count: AUDIT_TRIMMED_EVERY };
+    group.count += 1;
+    this.#written.set(key, group);
+  }
+
+  async #sweep(): Promise<void> {
+    const { store, clock } = this.services;
+    const before = clock.now() - this.days * DAY_MS;
+    for (let steps = 0; steps < AUDIT_SWEEP_STEPS; steps++) {
+      if ((await store.auditLog.removeBefore(before, AUDIT_SWEEP_ROWS)) === 0) break;
+    }
+  }
+}
+
+async function addAll({ auditLog }: Tables, entries: readonly AuditEntry[]): Promise<void> {
+  for (const entry of entries) await auditLog.add(entry);
+}
+
+export function asAuditView(entry: AuditEntry): AuditView {
+  const { id, at, actor, actorId, teamId, action, object, address, status, requestId } = entry;
+  return {
+    id,
+    timestamp: new Date(at).toISOString(),
+    actor: { kind: actor, ...(actorId !== null && { id: actorId }) },
+    ...(teamId !== null && { teamID: teamId }),
+    action,
+    ...(object !== null && { object }),
+    ...(address !== null && { clientAddress: address }),
+    status,
+    ...(requestId !== null && { requestID: requestId }),
+  };
+}
+
+function factsOf({ actor, address, requestId, action, status }: Origin) {
+  return { actor: actor.kind, actorId: actor.id, action, address, status, requestId };
+}
+
+/** Objects have the names that clients wrote, which may be long, or a key in the wrong place. */
+function shortened<A extends { object: string | null }>(about: A): A {
+  return { ...about, object: about.object && masked(about.object).slice(0, OBJECT_MAX_CHARS) };
+}
