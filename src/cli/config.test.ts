@@ -8,6 +8,7 @@ import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
+import { withSecret } from "./oidc-settings.ts";
 import { settingsBesideFile } from "./settings.ts";
 
 const folder = folderOfFile("config");
@@ -37,6 +38,7 @@ test("without settings the documented defaults apply", () => {
       publicUrl: undefined,
       publicSandboxUrl: undefined,
     },
+    oidc: undefined,
     runtime: "crun",
     runsc: undefined,
     readyPerKind: 2,
@@ -277,4 +279,38 @@ test("settings beside the config file are those with another value", () => {
   };
   expect(settingsBesideFile(env)).toEqual(["SANDLOT_CONFIG", "SANDLOT_READY"]);
   expect(settingsBesideFile({ SANDLOT_DATA: "" })).toEqual([]);
+});
+
+describe("an issuer of logins", () => {
+  const ISSUER = { SANDLOT_OIDC_ISSUER: "https://id.example.com/realm", SANDLOT_OIDC_CLIENT_ID: "sandlot" };
+
+  test("needs its URL and a client id; the rest is optional", () => {
+    const least = { issuer: "https://id.example.com/realm", clientId: "sandlot", domains: [] };
+    expect(loadConfig({ ...none, ...ISSUER }).oidc).toEqual({ ...least, clientSecretFile: undefined, team: undefined });
+    const secret = join(folder, "secret");
+    writeFileSync(secret, " of the client\n");
+    const { oidc } = loadConfig({
+      ...none,
+      ...ISSUER,
+      SANDLOT_OIDC_CLIENT_SECRET_FILE: secret,
+      SANDLOT_OIDC_DOMAINS: "example.com, example.org",
+      SANDLOT_OIDC_TEAM: "default",
+    });
+    const domains = ["example.com", "example.org"];
+    expect(withSecret(oidc)).toEqual({ ...least, domains, team: "default", clientSecret: "of the client" });
+    writeFileSync(secret, "");
+    expect(() => withSecret(oidc)).toThrow("must hold the secret alone");
+  });
+
+  test.each([
+    [{ SANDLOT_OIDC_CLIENT_ID: "sandlot" }, "oidcClientId needs oidcIssuer"],
+    [{ SANDLOT_OIDC_ISSUER: "https://id.example.com" }, "oidcClientId is missing"],
+    [{ ...ISSUER, SANDLOT_OIDC_ISSUER: "http://id.example.com" }, 'not "http://id.example.com"'],
+    [{ ...ISSUER, SANDLOT_OIDC_ISSUER: "id.example.com" }, 'not "id.example.com"'],
+    [{ ...ISSUER, SANDLOT_OIDC_CLIENT_SECRET_FILE: "secret" }, "must be an absolute path"],
+    [{ ...ISSUER, SANDLOT_OIDC_DOMAINS: "ada@example.com" }, 'not "ada@example.com"'],
+    [{ ...ISSUER, SANDLOT_OIDC_TEAM: "default" }, "oidcDomains is missing"],
+  ] as const)("%j is refused: %s", (env, message) => {
+    expect(() => loadConfig({ ...none, ...env })).toThrow(message);
+  });
 });

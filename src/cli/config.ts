@@ -17,6 +17,7 @@ import type { SharedMemory } from "../control/templates/shared-memory.ts";
 import type { ConnectionLimits } from "../edge/limits.ts";
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
+import { type OidcIssuer, parseOidc } from "./oidc-settings.ts";
 import { CONFIG_FILE_VARIABLE, defaultOf, likeliest, SETTINGS, type SettingKey, settingValues } from "./settings.ts";
 
 export interface Config {
@@ -27,6 +28,7 @@ export interface Config {
   templates: readonly TemplateDefinition[];
   listen: Listen;
   addresses: Addresses;
+  oidc: OidcIssuer | undefined;
   runtime: RuntimeName;
   runsc: string | undefined;
   readyPerKind: number;
@@ -96,6 +98,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     templates: parseTemplates(given("with") ?? ""),
     listen: parseListen("listen", value("listen")),
     addresses: parseAddresses(given),
+    oidc: parseOidc(given),
     runtime: wall,
     runsc: parsePath("runsc", given("runsc")),
     readyPerKind,

@@ -51,6 +51,7 @@ import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
 import { RecentLines } from "./logs/recent-lines.ts";
+import { withSecret } from "./oidc-settings.ts";
 import { parseOpenTelemetry } from "./open-telemetry.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
 
@@ -238,6 +239,7 @@ function openControl(operated: Operated, { blobs, definitions }: OpenedData): Co
     linkSecret: linkSecret(data),
     volumeContent: host.parts.content,
     volumeBounds: config.volumes,
+    oidc: withSecret(config.oidc),
     publicUrl: config.addresses.publicUrl,
   });
 }

@@ -26,6 +26,7 @@ import { IdempotentCreates } from "./lifecycle/idempotent-creates.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import type { MemoryBound } from "./lifecycle/promised-memory.ts";
 import { LoginPages } from "./login/login-pages.ts";
+import { OidcLogin, type OidcSettings } from "./login/oidc-login.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
@@ -89,6 +90,8 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   memoryBound?: MemoryBound | undefined;
   /** Signs upload links, and the tokens of logins. */
   linkSecret: Uint8Array;
+  /** The issuer of logins. Absent: none. */
+  oidc?: OidcSettings | undefined;
   /** Public address of this interface. Default: links begin with the address of the request. */
   publicUrl?: string | undefined;
 }
@@ -169,8 +172,8 @@ export function createControl(services: ControlServices): Control {
     },
     ...parts,
     logins,
-    pages: new LoginPages(parts, logins).pages,
     audit,
+    pages: new LoginPages(parts, logins, services.oidc && new OidcLogin(parts, services.oidc)).pages,
     budgets: new RequestBudgets(clock, services.requestRates),
     publicUrl: services.publicUrl,
     isReady,

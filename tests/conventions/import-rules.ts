@@ -163,7 +163,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   cli: list(`
     backup contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
-    system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access
+    system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access control/login
     control/templates control/builds edge metrics
   `),
 };

@@ -17,15 +17,20 @@ import { readForm } from "../http/request-body.ts";
 import type { Parts } from "../parts.ts";
 import { LoginBudgets } from "./login-budgets.ts";
 import { consentPage, messagePage, pageHeaders, signInPage } from "./login-html.ts";
+import type { OidcLogin } from "./oidc-login.ts";
 import { returnAddress } from "./return-address.ts";
 
 const FORM_MAX_BYTES = 16 * 1024;
 const SIGN_IN_WITHIN_MS = 60 * 60_000;
 const ALLOW_WITHIN_MS = 10 * 60_000;
+const ISSUER_RETURNS_WITHIN_MS = 30 * 60_000;
+const ISSUER_RETURN_PATH = "/login/oidc/callback";
 const COOKIE = "sandlot-login";
 const CLIENT_ID = "e2b-cli";
+const SHOWN_WHEN_REFUSED = [401, 403, 429, 502, 503];
 
 const formClaims = z.object({ browser: z.string(), returnTo: z.string() });
+const stateClaims = formClaims.extend({ verifier: z.string(), nonce: z.string() });
 const grantClaims = formClaims.extend({
   name: z.string(),
   userId: z.string().optional(),
@@ -45,6 +50,7 @@ export class LoginPages {
   constructor(
     private readonly parts: Pick<Parts, "store" | "clock">,
     private readonly logins: Logins,
+    private readonly issuer: OidcLogin | undefined,
   ) {
     this.#passwords = new Passwords(parts.store);
     this.#budgets = new LoginBudgets(parts.clock);
@@ -53,6 +59,8 @@ export class LoginPages {
   readonly pages: readonly Page[] = [
     html("GET", "/docs/api/cli", (request, from) => this.#begin(request, from)),
     html("POST", "/login", (request, from) => this.#signIn(request, from)),
+    html("GET", "/login/oidc", (request, from) => this.#toIssuer(request, from)),
+    html("GET", ISSUER_RETURN_PATH, (request, from) => this.#fromIssuer(request, from)),
     html("POST", "/login/allow", (request, from) => this.#decide(request, from)),
     oauth("/oauth/token", (request) => this.#refresh(request)),
     oauth("/oauth/revoke", (request) => this.#revoke(request)),
@@ -60,7 +68,7 @@ export class LoginPages {
 
   /** Also shows the outcome, for which the CLI returns the browser to the address that it opened. */
   async #begin(request: Request, from: PageRequest): Promise<Response> {
-    const search = new URL(request.url, "http://localhost").searchParams;
+    const search = searchOf(request);
     const outcome = search.get("state");
     if (outcome === "success") return messagePage("Signed in", "You can close this page and return to your terminal.");
     if (outcome !== null)
@@ -81,23 +89,81 @@ export class LoginPages {
     const now = this.parts.clock.now();
     const claims = { browser: digest(browser), returnTo };
     const form = await this.logins.tokens.sign("form", claims, { now, end: now + SIGN_IN_WITHIN_MS });
-    return signInPage({ path: pathOf(from), returnTo, form, error: shown.error }, shown);
+    const path = pathOf(from);
+    const issuer = this.issuer && { name: this.issuer.name, address: `${path}/login/oidc?form=${form}` };
+    return signInPage({ path, returnTo, form, issuer, error: shown.error }, shown);
+  }
+
+  /** The form that this browser got, or a Fault 403. */
+  async #formOf(
+    form: string | null,
+    request: Request,
+    from: PageRequest,
+  ): Promise<{ browser: string; returnTo: string }> {
+    const claims = await this.logins.tokens.read("form", form ?? "", formClaims, this.parts.clock.now());
+    const browser = cookieOf(request, from);
+    if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
+    return { browser, returnTo: claims.returnTo };
   }
 
   async #signIn(request: Request, from: PageRequest): Promise<Response> {
     const fields = await this.#fieldsOf(request);
-    const { tokens } = this.logins;
-    const claims = await tokens.read("form", fields.get("form") ?? "", formClaims, this.parts.clock.now());
+    const form = await this.#formOf(fields.get("form"), request, from);
+    return this.#orAgain(form, from, async () =>
+      this.#askForConsent(form.browser, form.returnTo, from, await this.#signedIn(fields, from)),
+    );
+  }
+
+  async #toIssuer(request: Request, from: PageRequest): Promise<Response> {
+    const issuer = this.#requireIssuer();
+    const form = await this.#formOf(searchOf(request).get("form"), request, from);
+    return this.#orAgain(form, from, async () => {
+      this.#budgets.take(from.address);
+      const claims = { browser: digest(form.browser), returnTo: form.returnTo };
+      const end = this.parts.clock.now() + ISSUER_RETURNS_WITHIN_MS;
+      const address = await issuer.begin(from.base + ISSUER_RETURN_PATH, (secrets) =>
+        this.logins.tokens.seal("state", { ...claims, ...secrets }, end),
+      );
+      return redirect(address.href);
+    });
+  }
+
+  async #fromIssuer(request: Request, from: PageRequest): Promise<Response> {
+    const issuer = this.#requireIssuer();
+    const search = searchOf(request);
+    const claims = await this.logins.tokens.open(
+      "state",
+      search.get("state") ?? "",
+      stateClaims,
+      this.parts.clock.now(),
+    );
     const browser = cookieOf(request, from);
     if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
     const { returnTo } = claims;
+    return this.#orAgain({ browser, returnTo }, from, async () => {
+      const user = await issuer.finish(new URL(`${from.base}${ISSUER_RETURN_PATH}?${search}`), claims);
+      return this.#askForConsent(browser, returnTo, from, { owner: { userId: user.id }, name: user.email });
+    });
+  }
+
+  /** With the page to sign in again, and the reason, when that did not work. */
+  async #orAgain(
+    { browser, returnTo }: { browser: string; returnTo: string },
+    from: PageRequest,
+    work: () => Promise<Response>,
+  ): Promise<Response> {
     try {
-      return await this.#askForConsent(browser, returnTo, from, await this.#signedIn(fields, from));
+      return await work();
     } catch (error) {
-      if (!(error instanceof Fault) || ![401, 429, 503].includes(error.status)) throw error;
+      if (!(error instanceof Fault) || !SHOWN_WHEN_REFUSED.includes(error.status)) throw error;
       const { status, message, headers } = error;
       return this.#signInPage(browser, returnTo, from, { status, headers, error: message });
     }
+  }
+
+  #requireIssuer(): OidcLogin {
+    if (this.issuer !== undefined) return this.issuer;
+    throw new Fault(404, "This server has no OpenID Connect issuer.");
   }
 
   /** Fault 401, without a word on which of the two was wrong. */
@@ -136,20 +202,21 @@ export class LoginPages {
     const browser = cookieOf(request, from);
     if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
     const { returnTo, name, userId, apiKey } = claims;
-    if (fields.get("decision") !== "allow") return redirect(returnTo, { error: "access_denied" });
+    if (fields.get("decision") !== "allow") return redirect(withValues(returnTo, { error: "access_denied" }));
     const owner = userId === undefined ? { apiKey: apiKey ?? "" } : { userId };
     if ("userId" in owner && (await this.parts.store.people.user(owner.userId)) === undefined) {
       throw new Fault(401, "this user was deleted");
     }
     const { accessToken, refreshToken } = await this.logins.begin(owner);
-    return redirect(returnTo, {
+    const values = {
       email: name,
       accessToken,
       refreshToken,
       tokenEndpoint: `${from.base}/oauth/token`,
       revokeEndpoint: `${from.base}/oauth/revoke`,
       clientId: CLIENT_ID,
-    });
+    };
+    return redirect(withValues(returnTo, values));
   }
 
   async #refresh(request: Request): Promise<Response> {
@@ -200,13 +267,18 @@ function foreignForm(): Fault {
   return new Fault(403, "This page is too old, or your browser sent no cookie. Open the address of the login again.");
 }
 
-function redirect(to: string, values: Record<string, string>): Response {
-  const address = new URL(to);
-  address.search = new URLSearchParams(values).toString();
-  return new Response(null, {
-    status: 303,
-    headers: { ...pageHeaders(), Location: address.href, "Content-Length": "0" },
-  });
+function redirect(to: string): Response {
+  return new Response(null, { status: 303, headers: { ...pageHeaders(), Location: to, "Content-Length": "0" } });
+}
+
+function withValues(address: string, values: Record<string, string>): string {
+  const url = new URL(address);
+  url.search = new URLSearchParams(values).toString();
+  return url.href;
+}
+
+function searchOf({ url }: Request): URLSearchParams {
+  return new URL(url, "http://localhost").searchParams;
 }
 
 /** The path at which the server begins. */

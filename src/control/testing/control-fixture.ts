@@ -26,6 +26,7 @@ import { type Control, createControl } from "../control.ts";
 import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-run.ts";
 import type { LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
 import type { MemoryBound } from "../lifecycle/promised-memory.ts";
+import type { OidcSettings } from "../login/oidc-login.ts";
 import { routes } from "../routes/routes.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { Message } from "../webhooks/webhook-post.ts";
@@ -95,6 +96,8 @@ export class ControlFixture implements AsyncDisposable {
   publicUrl: string | undefined;
   privateRanges: readonly string[] = [];
   memoryBound: MemoryBound | undefined;
+  /** From the next start on. */
+  oidc: OidcSettings | undefined;
   /** Built-in templates from the next start on. */
   definitions: readonly BuiltinDefinition[] = [];
   /** Templates that replace images, by image name. */
@@ -163,6 +166,7 @@ export class ControlFixture implements AsyncDisposable {
       templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,
+      oidc: this.oidc,
       publicUrl: this.publicUrl,
     };
     this.control = createControl(this.services);
