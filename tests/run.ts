@@ -110,7 +110,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   await install(TOOLS_OF_TESTS);
   if (files.some((file) => file.includes("/firewall-check."))) await install(PACKET_FILTERS_OF_TESTS);
   if (files.some((file) => file.startsWith("tests/functional/desktop/"))) await install(BROWSER_OF_TESTS);
-  if (LONG && files.some((file) => file.includes("/prometheus."))) await install(PROMETHEUS_OF_TESTS);
+  if (LONG && files.some((file) => file.includes("/prometheus"))) await install(PROMETHEUS_OF_TESTS);
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) await install(NAMES_OF_TESTS);
   await removeStaleNetworks();
   const network = await makeOuterNetwork();
