@@ -29,6 +29,7 @@ const stat = ({ volumeID, token }: VolumeReply): Promise<Reply> =>
 describe("volumes", () => {
   test("are created with the requested or the default size", async () => {
     const one = await make("one");
+    await f.advance(1);
     const two = await make("two", { sizeMB: 64 });
     expect([...f.host.volumes]).toEqual([
       [one.volumeID, 10_240],
