@@ -8,7 +8,8 @@ import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const project = dirname(dirname(fileURLToPath(import.meta.url)));
+const file = fileURLToPath(import.meta.url);
+const project = dirname(dirname(file));
 const lockFile = join(project, "package-lock.json");
 const stamp = join(project, "node_modules/.sandlot-installed");
 const BUN_MIN_BYTES = 10_000_000;
@@ -17,7 +18,9 @@ const BUN_MIN_BYTES = 10_000_000;
 export async function runOnBun(program, args, { development }) {
   if (process.platform !== "linux") fail(`Sandlot runs on Linux; this is ${process.platform}`);
   if (Number(process.versions.node.split(".")[0]) < 20) fail(`Node 20 or later is needed; this is ${process.version}`);
-  if (isClone()) installPackages(development);
+  // Under sudo or a version manager, npm is only beside this Node.
+  process.env.PATH = `${process.env.PATH ?? ""}:${dirname(process.execPath)}`;
+  if (isClone() && !isInstalled(development)) installOnce(development);
   // Bun runs what files of its folder say (bunfig.toml, tsconfig.json, .env). The caller's folder may belong to others.
   const env = { ...process.env, INIT_CWD: process.cwd() };
   const child = spawn(findBun(), [join(project, program), ...args], { stdio: "inherit", cwd: project, env });
@@ -35,22 +38,33 @@ function isClone() {
   return existsSync(lockFile);
 }
 
-/** `npm ci` once for each state of the lock file. No package here needs its install script. */
-function installPackages(development) {
+/** A fingerprint of the lock file, with what was installed of it. */
+function wantedStamp(development) {
   const lock = createHash("sha256").update(readFileSync(lockFile)).digest("hex");
+  return `${lock} ${development ? "all" : "some"}`;
+}
+
+function isInstalled(development) {
   const installed = existsSync(stamp) ? readFileSync(stamp, "utf8") : "";
-  if (installed === `${lock} all` || (!development && installed === `${lock} some`)) return;
+  return installed === wantedStamp(true) || (!development && installed === wantedStamp(false));
+}
+
+/** Runs this file under a lock: of several first commands at once, one installs and the others wait for it. */
+function installOnce(development) {
   console.error("sandlot: installing npm packages");
-  const result = spawnSync(
-    "npm",
-    ["ci", ...(development ? [] : ["--omit=dev"]), "--ignore-scripts", "--no-audit", "--no-fund"],
-    {
-      cwd: project,
-      stdio: ["ignore", "ignore", "inherit"],
-    },
-  );
+  const argv = [lockFile, process.execPath, file, development ? "all" : "some"];
+  const result = spawnSync("flock", argv, { stdio: ["ignore", "inherit", "inherit"] });
+  if (result.error) fail(`flock did not start (${result.error.message}). FIX: install the package util-linux`);
+  if (result.status !== 0) process.exit(1);
+}
+
+/** `npm ci`. No package here needs its install script. */
+function installPackages(development) {
+  if (isInstalled(development)) return;
+  const argv = ["ci", ...(development ? [] : ["--omit=dev"]), "--ignore-scripts", "--no-audit", "--no-fund"];
+  const result = spawnSync("npm", argv, { cwd: project, stdio: ["ignore", "ignore", "inherit"] });
   if (result.status !== 0) fail("npm ci failed. FIX: see its message above; run `npm ci` in the project folder");
-  writeFileSync(stamp, `${lock} ${development ? "all" : "some"}`);
+  writeFileSync(stamp, wantedStamp(development));
 }
 
 /** In its own package, or where an install script that ran before us has moved it. */
@@ -74,3 +88,5 @@ function fail(message) {
   console.error(`sandlot: ${message}`);
   process.exit(1);
 }
+
+if (process.argv[1] === file) installPackages(process.argv[2] === "all");

@@ -23,7 +23,7 @@ import { buildFile } from "../contract/runtime/image-files.ts";
 import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../contract/template-definition.ts";
 import { chooseImage } from "../images/cached-images.ts";
 import { belowFile, imageBelow, imageFolder } from "../images/image-folder.ts";
-import { run } from "../system/command.ts";
+import { MINIMAL_ENV, run } from "../system/command.ts";
 import { shiftedId } from "../system/id-range.ts";
 import { BASE_IMAGE, BASE_PACKAGES, baseImageStep, debianImageStep, shiftOwners } from "./base-image.ts";
 import { fetchFault, npmPlace } from "./fetch-faults.ts";
@@ -197,7 +197,9 @@ async function installNpm(
   for (const name of ["package.json", "package-lock.json"]) {
     await copyFile(join(folderOf(definition), folder, name), join(place, name));
   }
-  const options = { timeoutMs: NPM_MS, cwd: place, onOutput: lines(progress) };
+  // Version managers install npm outside the folders of the system.
+  const env = { ...MINIMAL_ENV, PATH: `${MINIMAL_ENV.PATH}:${process.env.PATH ?? ""}` };
+  const options = { timeoutMs: NPM_MS, cwd: place, env, onOutput: lines(progress) };
   const install = () => run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"], options);
   await fetching(install, progress).catch((cause) => {
     throw fetchFault(cause, npmPlace(cacheFolder));
