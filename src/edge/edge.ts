@@ -19,6 +19,7 @@ import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
 import { type OutgoingRequest, proxy, startExchange } from "./proxy/exchange.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
 import { type ManagementSocket, PEER_HEADER, peerValue } from "./proxy/management-peer.ts";
+import { addOwnAddressLines, WITHHELD_OF_RUNTIME, WITHHELD_OF_SERVICE } from "./proxy/own-address.ts";
 import { respondWith } from "./proxy/respond.ts";
 import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
@@ -30,7 +31,7 @@ import { internalPath } from "./routing/control-path.ts";
 import { headersAskedFor, preflightOf, preflightResponse } from "./routing/preflight.ts";
 import { targetOf } from "./routing/request-target.ts";
 import type { Destination, RouteTable } from "./routing/route-table.ts";
-import { addressOf, type Misaddressed, type SandboxAddress } from "./routing/sandbox-address.ts";
+import { addressOf, isOnOwnAddress, type Misaddressed, type SandboxAddress } from "./routing/sandbox-address.ts";
 import { type EdgeLog, ServiceLookup, type ServiceTarget } from "./routing/service-lookup.ts";
 import { signedLinkOf } from "./routing/signed-link.ts";
 
@@ -247,11 +248,14 @@ function outgoingRequest(
   const isGuest = isForRuntime && method === "GET" && /^\/files(\?|$)/.test(target);
   const upgrade = isForRuntime ? undefined : upgradeOf(client);
   const own = isForRuntime ? ownHeaders(client) : undefined;
-  const ownOfResponse = isForRuntime ? idLine(client) : undefined;
+  const ownOfResponse = isForRuntime ? idLine(client) : new HeaderLines();
+  const isShared = isOnOwnAddress(headers);
+  if (isShared) addOwnAddressLines(ownOfResponse, isForRuntime);
+  const withheld = isShared ? (isForRuntime ? WITHHELD_OF_RUNTIME : WITHHELD_OF_SERVICE) : undefined;
   // A new connection for each request: addresses pass from one sandbox to the next, and an idle connection must not.
   const connection = upgrade === undefined ? "Connection: close\r\n" : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost, own)}${connection}`;
-  return { head, isGuest, upgrade, ownOfResponse };
+  return { head, isGuest, upgrade, ownOfResponse, withheld };
 }
 
 /** Of a runtime's response. Services on other ports, and their clients, choose their own headers. */

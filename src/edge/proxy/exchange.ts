@@ -26,6 +26,8 @@ export interface OutgoingRequest {
   isGuest: boolean;
   /** Headers of the response that the edge decides, in place of the service's. */
   ownOfResponse?: HeaderLines | undefined;
+  /** Headers of the service's response that do not reach the client. */
+  withheld?: ReadonlySet<string> | undefined;
   /** Protocols that the client offers in Upgrade. The connection becomes a tunnel once the service accepts one. */
   upgrade?: string | undefined;
 }
@@ -207,7 +209,8 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   #begin({ status, statusText, headers, rest }: ServiceHead): void {
     this.#nextStep("edge: forward the response");
-    const lines = { status, statusText, headers: linesTowardsClient(headers, this.request.ownOfResponse) };
+    const { ownOfResponse, withheld } = this.request;
+    const lines = { status, statusText, headers: linesTowardsClient(headers, ownOfResponse, withheld) };
     if (status === SWITCHING_PROTOCOLS) {
       const agreed = agreedUpgrade(this.request.upgrade, headers);
       if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");

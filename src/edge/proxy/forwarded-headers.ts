@@ -3,7 +3,7 @@
  * not trusted; the control secret and keys of the API never pass. All others are unchanged. None is added for a service
  * unless the creator of the sandbox asked for it; control and runtimes get the headers that the edge decides.
  */
-import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
+import { ACCESS_TOKEN_PREFIX, ADMIN_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { CONTROL_SECRET_HEADER } from "../../contract/runtime/guest-control.ts";
 import { HeaderLines, isToken } from "../../http1/header-lines.ts";
 
@@ -27,9 +27,11 @@ const FORWARDED_HOST = "x-forwarded-host";
  * same header.
  */
 const OWN_KEY = new RegExp(`(?:^|[\\s,])${API_KEY_PREFIX}`);
+const OWN_ADMIN_TOKEN = new RegExp(`(?:^|[\\s,])${ADMIN_TOKEN_PREFIX}`);
 const OWN_BEARER = new RegExp(`(?:^|[\\s,])bearer\\s+(?:${API_KEY_PREFIX}|${ACCESS_TOKEN_PREFIX})`, "i");
 
 const NONE = new HeaderLines();
+const NO_NAMES: ReadonlySet<string> = new Set();
 
 /**
  * The header lines for a service, Host first. With a masked host, X-Forwarded-Host has the original one. `own` replaces
@@ -58,12 +60,13 @@ export function linesTowardsManagement(headers: HeaderLines, own: HeaderLines): 
   return lines + own.text;
 }
 
-/** The headers of a sandbox's response for the client. */
-export function linesTowardsClient(headers: HeaderLines, own = NONE): HeaderLines {
+/** The headers of a sandbox's response for the client, without the withheld ones. An own Vary is added, not replaced. */
+export function linesTowardsClient(headers: HeaderLines, own = NONE, withheld = NO_NAMES): HeaderLines {
   const named = namesIn(headers.get("connection"));
   const lines = new HeaderLines();
   headers.forEach((value, name) => {
-    if (!CONNECTION_ONLY.has(name) && !own.has(name) && named?.has(name) !== true) lines.append(name, value);
+    const isReplaced = withheld.has(name) || (own.has(name) && name !== "vary");
+    if (!CONNECTION_ONLY.has(name) && !isReplaced && named?.has(name) !== true) lines.append(name, value);
   });
   own.forEach((value, name) => {
     lines.append(name, value);
@@ -87,6 +90,7 @@ function staysBehind(name: string, headers: HeaderLines): boolean {
     name === CONTROL_SECRET_HEADER ||
     // With several values all are dropped: it is unclear which one is meant.
     (name === "x-api-key" && OWN_KEY.test(headers.get(name) ?? "")) ||
+    (name === "x-admin-token" && OWN_ADMIN_TOKEN.test(headers.get(name) ?? "")) ||
     (name === "authorization" && OWN_BEARER.test(headers.get(name) ?? "")) ||
     // The edge has already sent 100 Continue.
     name === "expect"

@@ -95,6 +95,7 @@ describe("the request reaches the service", () => {
     ["the team's key", "X-API-Key: e2b_0123456789abcdef", "x-api-key"],
     ["it beside another", "X-API-Key: mine\r\nX-API-Key: e2b_0123456789abcdef", "x-api-key"],
     ["the team's key as a bearer", "Authorization: Bearer e2b_0123456789abcdef", "authorization"],
+    ["an admin token", "X-Admin-Token: sandlot_admin_0123456789abcdef", "x-admin-token"],
     ["a user's access token", "Authorization: bearer  sk_e2b_0123456789abcdef", "authorization"],
   ])("without %s", async (_name, header, dropped) => {
     await using service = await answering(OK);
@@ -108,7 +109,7 @@ describe("the request reaches the service", () => {
 
   test("with the service's own keys and tokens", async () => {
     await using service = await answering(OK);
-    const own = ["x-api-key: sk-my-e2b_key", "authorization: Bearer eyJe2b_x"];
+    const own = ["x-api-key: sk-my-e2b_key", "x-admin-token: my-own", "authorization: Bearer eyJe2b_x"];
     await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${own.join("\r\n")}\r\n\r\n`, (text) =>
       text.endsWith("ok"),
     );

@@ -48,6 +48,11 @@ export function addressOf(headers: ReadHeaders): SandboxAddress | Misaddressed |
   return validated(id, port);
 }
 
+/** Whether the host names no sandbox, so that the response comes from the server's own address. */
+export function isOnOwnAddress(headers: ReadHeaders): boolean {
+  return !SANDBOX_HOST.test(headers.get("host") ?? "");
+}
+
 function validated(sandboxId: string, portText: string): SandboxAddress | Misaddressed {
   if (!SANDBOX_ID.test(sandboxId)) return { problem: "Invalid sandbox ID" };
   const port = /^\d{1,5}$/.test(portText) ? Number(portText) : 0;
