@@ -60,7 +60,7 @@ export function linesTowardsManagement(headers: HeaderLines, own: HeaderLines): 
   return lines + own.text;
 }
 
-/** The headers of a sandbox's response for the client, without the withheld ones. An own Vary is added, not replaced. */
+/** The headers of a sandbox's response for the client, without withheld ones. An own Vary is added to others. */
 export function linesTowardsClient(headers: HeaderLines, own = NONE, withheld = NO_NAMES): HeaderLines {
   const named = namesIn(headers.get("connection"));
   const lines = new HeaderLines();
