@@ -2,13 +2,16 @@
  * A Postgres server for tests: in a temporary folder, on loopback, removed afterwards. Never used by the server itself.
  */
 import { existsSync } from "node:fs";
-import { chown, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chown, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort } from "../../base/testing/free-port.ts";
 import { openStore } from "../store.ts";
+import { newDatabaseFolder } from "./database-folder.ts";
 
 const COMMAND_MS = 120_000;
+/** A run makes some hundred databases of 8 MB, and is over before any of them needs a vacuum. */
+const FREE_MIN_BYTES = 5 * 1024 ** 3;
+const SETTINGS = { autovacuum: "off", wal_level: "minimal", max_wal_senders: "0", max_wal_size: "256MB" };
 
 const PROGRAM_FOLDERS = [18, 17, 16, 15, 14].map((version) => `/usr/lib/postgresql/${version}/bin`);
 
@@ -46,7 +49,7 @@ export async function postgresOfFile(programs: string): Promise<PostgresFixture>
 }
 
 export async function startPostgres(programs: string): Promise<PostgresFixture> {
-  const folder = await mkdtemp(join(tmpdir(), "sandlot-postgres-"));
+  const folder = await newDatabaseFolder("sandlot-postgres-", FREE_MIN_BYTES);
   const identity = await unprivilegedIdentity();
   if (identity.uid !== undefined && identity.gid !== undefined) await chown(folder, identity.uid, identity.gid);
   const data = join(folder, "data");
@@ -58,8 +61,9 @@ export async function startPostgres(programs: string): Promise<PostgresFixture> 
     throw new Error(`initdb failed: ${await new Response(initialise.stderr).text()}`);
 
   const port = freePort();
+  const settings = Object.entries(SETTINGS).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const server = Bun.spawn(
-    [join(programs, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", String(port), "-k", folder, "-F"],
+    [join(programs, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", String(port), "-k", folder, "-F", ...settings],
     { ...identity, cwd: folder, stdout: "ignore", stderr: "pipe" },
   );
   await untilItSays(server.stderr, "ready to accept connections");
