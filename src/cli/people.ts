@@ -19,7 +19,8 @@ import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./with-store.ts";
 
-const recording = (store: Store, command: string) => {
+/** What a change of the store needs to be recorded as this command of the operator. */
+export const recording = (store: Store, command: string) => {
   return { store, ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
 };
 

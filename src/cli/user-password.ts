@@ -1,23 +1,23 @@
 /** `sandlot users password`: reads a password from a terminal, without showing it, or from standard input. */
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
-import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
 import { PASSWORD_MAX_CHARS, removePassword, setPassword } from "../control/access/passwords.ts";
 import { userNamed } from "../control/access/people.ts";
 import type { Config } from "./config.ts";
+import { recording } from "./people.ts";
 import { withStore } from "./with-store.ts";
 
 export function changePassword(config: Config, email: string, isRemoval: boolean): Promise<number> {
   return withStore(config, async (store) => {
     const user = await userNamed(store, email);
     if (isRemoval) {
-      const was = await removePassword({ store }, user);
+      const was = await removePassword(recording(store, "users password --remove"), user);
       console.log(was ? `${user.email} has no password any more` : `${user.email} had no password`);
       return 0;
     }
     const password = process.stdin.isTTY ? await typedPassword(user.email) : await firstLine();
-    await setPassword({ store, clock: systemClock }, user, password);
+    await setPassword(recording(store, "users password"), user, password);
     console.log(`set the password of ${user.email}, and ended its logins`);
     return 0;
   });

@@ -10,7 +10,8 @@ import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
 import type { MachineReadings } from "../contract/management/admin.ts";
-import { AuditLog } from "./access/audit.ts";
+import type { Team } from "../store/people.ts";
+import { AuditLog, commandOrigin } from "./access/audit.ts";
 import type { Client } from "./access/authentication.ts";
 import { Logins } from "./access/logins.ts";
 import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
@@ -139,8 +140,8 @@ export function createControl(services: ControlServices): Control {
   );
   const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
   const volumes = new Volumes(parts, services.volumeBounds);
-  const logins = new Logins(parts, services.linkSecret);
   const audit = new AuditLog(parts, services.auditDays);
+  const logins = new Logins(parts, audit, services.linkSecret);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.onHostEvent(event);
@@ -173,7 +174,7 @@ export function createControl(services: ControlServices): Control {
     ...parts,
     logins,
     audit,
-    pages: new LoginPages(parts, logins, services.oidc && new OidcLogin(parts, services.oidc)).pages,
+    pages: new LoginPages(parts, logins, audit, services.oidc && new OidcLogin(parts, services.oidc)).pages,
     budgets: new RequestBudgets(clock, services.requestRates),
     publicUrl: services.publicUrl,
     isReady,
@@ -188,6 +189,11 @@ export function createControl(services: ControlServices): Control {
     if (team === undefined) throw new Fault(404, `there is no sandbox "${id}"`);
     return team;
   };
+  const operate = async (act: string, id: string, work: (team: Team) => Promise<void>) => {
+    const team = await ownerOf(id);
+    await work(team);
+    audit.note(commandOrigin(`top, ${act}`), { teamId: team.id, object: id, status: 200 });
+  };
   const underWay = new Set<Promise<Response>>();
 
   return {
@@ -201,8 +207,8 @@ export function createControl(services: ControlServices): Control {
       }
     },
     operator: {
-      pause: async (id) => lifecycle.pause(await ownerOf(id), id, true),
-      kill: async (id) => lifecycle.kill(await ownerOf(id), id),
+      pause: (id) => operate("pause", id, (team) => lifecycle.pause(team, id, true)),
+      kill: (id) => operate("kill", id, (team) => lifecycle.kill(team, id)),
     },
     directory: {
       follow: (listener) => lifecycle.followRoutes(listener),

@@ -9,7 +9,7 @@ const entries = new Table({
   subject: TEXT,
   teamId: orNull(TEXT),
   /** The kind of the actor. */
-  actor: word<"key" | "user" | "admin" | "root" | "server">(),
+  actor: word<"key" | "user" | "admin" | "root" | "server" | "stranger">(),
   /** Id of the key, user or admin token. */
   actorId: orNull(TEXT),
   /** `METHOD /path` of the endpoint, or the command. */

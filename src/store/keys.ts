@@ -1,5 +1,5 @@
 /** API keys of teams, access tokens of users, admin tokens. Only hashes are stored: a stolen database opens nothing. */
-import { type Statement, textOrNull } from "./engine.ts";
+import { type Statement, text, textOrNull } from "./engine.ts";
 import { type Team, teams } from "./people.ts";
 import { INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
@@ -75,6 +75,12 @@ export function keysIn(sql: Statement) {
         FROM api_keys LEFT JOIN users ON users.id = api_keys.created_by
         WHERE api_keys.team_id = ${teamId} ORDER BY api_keys.created_at, api_keys.id`;
       return rows.map((row) => ({ ...apiKeys.read(row), creatorEmail: textOrNull(row.creator_email) }));
+    },
+
+    /** Undefined: there is no such key. */
+    async teamOfApiKey(id: string): Promise<string | undefined> {
+      const { rows } = await sql`SELECT team_id FROM api_keys WHERE id = ${id}`;
+      return rows[0] && text(rows[0].team_id);
     },
 
     countApiKeys: (teamId: string) => number`SELECT COUNT(*) AS keys FROM api_keys WHERE team_id = ${teamId}`,

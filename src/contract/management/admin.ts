@@ -124,7 +124,7 @@ export const auditQuery = z.object({
 export const auditView = z.object({
   id: z.uuid(),
   timestamp: dateTime,
-  actor: z.object({ kind: z.enum(["key", "user", "admin", "root", "server"]), id: z.string().optional() }),
+  actor: z.object({ kind: z.enum(["key", "user", "admin", "root", "server", "stranger"]), id: z.string().optional() }),
   teamID: z.string().optional(),
   action: z.string(),
   object: z.string().optional(),

@@ -2,10 +2,13 @@
  * The audit log: who changed what, from where, with which result. Changes of access (keys, teams, users) are recorded
  * in the transaction that makes them. All others, and refusals, are written in batches, so that no request waits for
  * them; a crash of the server loses at most those of the last second.
+ *
+ * Strangers cannot fill it: of their requests only failed logins are recorded, few of them, and apart from the rest.
  */
 import type { Timer } from "../../base/clock.ts";
 import { described, masked } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
+import { TokenBucket } from "../../base/token-bucket.ts";
 import type { AuditView } from "../../contract/management/admin.ts";
 import type { AuditEntry } from "../../store/audit-log.ts";
 import type { Tables } from "../../store/store.ts";
@@ -19,6 +22,10 @@ export const AUDIT_WAITING_MAX = 20_000;
  * out neither the entries of others nor those about its keys.
  */
 const AUDIT_ENTRIES_PER_TEAM_MAX = 100_000;
+/** Failed logins that are kept, and how many of them are recorded: so many at once, then so many a minute. */
+const FAILED_LOGINS_KEPT_MAX = 10_000;
+export const FAILED_LOGINS_AT_ONCE = 100;
+export const FAILED_LOGINS_PER_MINUTE = 6;
 /** A team may have so many more until the oldest are removed. */
 const AUDIT_TRIMMED_EVERY = 1_000;
 const AUDIT_SWEEP_MS = 3_600_000;
@@ -34,6 +41,9 @@ export interface Actor {
   id: string | null;
 }
 
+/** Of a request without valid credentials. */
+export const STRANGER: Actor = { kind: "stranger", id: null };
+
 /** Where a change comes from. */
 export interface Origin {
   actor: Actor;
@@ -48,6 +58,9 @@ export interface Origin {
   isRecorded?: boolean;
 }
 
+/** As far as a request shows it before its caller is known. */
+export type Visit = Omit<Origin, "actor" | "isRecorded">;
+
 /** A command of the operator. */
 export function commandOrigin(command: string): Origin {
   return {
@@ -57,6 +70,14 @@ export function commandOrigin(command: string): Origin {
     action: `sandlot ${command}`,
     status: 200,
   };
+}
+
+/** What an entry is about. */
+interface About {
+  teamId: string | null;
+  object: string | null;
+  /** Of the response. */
+  status: number;
 }
 
 export interface Recording extends Pick<Parts, "clock" | "ids"> {
@@ -74,7 +95,7 @@ export async function record(
   await tables.auditLog.add({
     id: ids.uuid(),
     at: clock.now(),
-    subject: ACCESS,
+    subject: subjectOf(origin, about.teamId, ACCESS),
     ...factsOf(origin),
     ...shortened(about),
   });
@@ -83,6 +104,12 @@ export async function record(
 
 const ACCESS = "access";
 const WORK = "work";
+const FAILED_LOGINS = "failed logins";
+
+/** A user's changes without a team are bounded apart from those of others without a team. */
+function subjectOf({ actor }: Origin, teamId: string | null, otherwise: string): string {
+  return teamId === null && actor.kind === "user" ? `user ${actor.id}` : otherwise;
+}
 
 export class AuditLog {
   #waiting: AuditEntry[] = [];
@@ -92,11 +119,17 @@ export class AuditLog {
   #writing: Promise<void> = Promise.resolve();
   /** Entries since the last removal of surplus ones, by team and subject. */
   readonly #written = new Map<string, { teamId: string | null; subject: string; count: number }>();
+  readonly #failedLogins: TokenBucket;
+  /** Since the last failed login that was recorded. */
+  #unrecordedLogins = 0;
 
   constructor(
     private readonly services: Pick<Parts, "store" | "clock" | "idleClock" | "ids" | "log" | "background">,
     private readonly days = AUDIT_DAYS_DEFAULT,
-  ) {}
+  ) {
+    const flow = { burst: FAILED_LOGINS_AT_ONCE, perSecond: FAILED_LOGINS_PER_MINUTE / 60 };
+    this.#failedLogins = new TokenBucket(flow, services.clock.now());
+  }
 
   /** Removes old entries now and then. */
   start(): void {
@@ -106,23 +139,36 @@ export class AuditLog {
   }
 
   /** Queues an entry for a change that was made or refused. */
-  note(origin: Origin, about: { teamId: string | null; object: string | null; status: number }): void {
+  note(origin: Origin, about: About): void {
+    this.#add(origin, about, subjectOf(origin, about.teamId, WORK));
+  }
+
+  /** Queues an entry for a login that failed, if not too many did lately. The next entry has the number of others. */
+  noteFailedLogin(origin: Origin, { object, status }: { object: string; status: number }): void {
+    if (!this.#failedLogins.take(1, this.services.clock.now())) {
+      this.#unrecordedLogins += 1;
+      return;
+    }
+    const others = this.#unrecordedLogins === 0 ? "" : `; before it ${this.#unrecordedLogins} that are not recorded`;
+    this.#unrecordedLogins = 0;
+    this.#add(origin, { teamId: null, object: object + others, status }, FAILED_LOGINS);
+  }
+
+  /** Counts an entry of `record` towards the bound of its team or user. */
+  noteRecorded(origin: Origin, teamId: string | null): void {
+    this.#count(teamId, subjectOf(origin, teamId, ACCESS));
+    this.#flushSoon();
+  }
+
+  #add(origin: Origin, about: About, subject: string): void {
     if (this.#waiting.length >= AUDIT_WAITING_MAX) {
       this.#dropped += 1;
       return;
     }
     const { ids, clock } = this.services;
-    // A user's own changes are bounded apart from those of others without a team.
-    const subject = about.teamId === null && origin.actor.kind === "user" ? `user ${origin.actor.id}` : WORK;
     const { status } = about;
     this.#count(about.teamId, subject);
     this.#waiting.push({ id: ids.uuid(), at: clock.now(), subject, ...factsOf(origin), ...shortened(about), status });
-    this.#flushSoon();
-  }
-
-  /** Counts an entry of `record` towards the bound of its team. */
-  noteRecorded(teamId: string | null): void {
-    this.#count(teamId, ACCESS);
     this.#flushSoon();
   }
 
@@ -168,7 +214,8 @@ export class AuditLog {
     for (const group of this.#written.values()) {
       if (group.count < AUDIT_TRIMMED_EVERY) continue;
       group.count = 0;
-      await store.auditLog.removeBeyond(group, AUDIT_ENTRIES_PER_TEAM_MAX);
+      const most = group.subject === FAILED_LOGINS ? FAILED_LOGINS_KEPT_MAX : AUDIT_ENTRIES_PER_TEAM_MAX;
+      await store.auditLog.removeBeyond(group, most);
     }
   }
 

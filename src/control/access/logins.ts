@@ -9,6 +9,7 @@ import { API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import type { Login } from "../../store/logins.ts";
 import type { Team } from "../../store/people.ts";
 import type { Parts } from "../parts.ts";
+import { type Actor, type AuditLog, record, type Visit } from "./audit.ts";
 import { LoginTokens } from "./login-tokens.ts";
 import { hashOf } from "./secrets.ts";
 
@@ -39,13 +40,14 @@ export class Logins {
 
   constructor(
     private readonly parts: Pick<Parts, "store" | "clock" | "ids" | "log">,
+    private readonly audit: Pick<AuditLog, "note" | "noteRecorded">,
     secret: Uint8Array,
   ) {
     this.tokens = new LoginTokens(secret);
   }
 
-  /** Fault 401 when the API key has been revoked meanwhile. */
-  async begin(owner: LoginOwner): Promise<TokenPair> {
+  /** `by` says how the owner signed in. Fault 401 when the API key has been revoked meanwhile. */
+  async begin(owner: LoginOwner, visit: Visit, by: string): Promise<TokenPair> {
     const { store, clock, ids } = this.parts;
     const now = clock.now();
     const base = { id: ids.uuid(), generation: 0, rotatedAt: now, createdAt: now };
@@ -58,36 +60,45 @@ export class Logins {
             apiKeyId: (await this.keyOf(owner.apiKey)).keyId,
             sealedKey: await this.tokens.seal("key", { key: owner.apiKey }, now + LOGIN_MS),
           };
-    await store.transaction(async ({ logins }) => {
-      await logins.removeBeyond(login, LOGINS_PER_OWNER_MAX - 1);
-      await logins.add(login);
+    const { actor, teamId } = await this.#actorOf(login);
+    const origin = { ...visit, actor };
+    await store.transaction(async (tables) => {
+      await tables.logins.removeBeyond(login, LOGINS_PER_OWNER_MAX - 1);
+      await tables.logins.add(login);
+      await record(tables, { clock, ids, origin }, { teamId, object: `login ${login.id} with ${by}` });
     });
+    this.audit.noteRecorded(origin, teamId);
     return this.#pair(login);
   }
 
   /** Undefined: the token is not valid, or not any more. */
-  async refresh(refreshToken: string): Promise<TokenPair | undefined> {
+  async refresh(refreshToken: string, visit: Visit): Promise<TokenPair | undefined> {
     const { store, clock, log } = this.parts;
     const now = clock.now();
     const claims = await this.tokens.read("refresh", refreshToken, refreshClaims, now);
     if (typeof claims === "string") return undefined;
     const { sid: id, generation } = claims;
-    await store.logins.rotate({ id, generation }, now);
+    const isRotated = await store.logins.rotate({ id, generation }, now);
     const login = await this.#found(id);
+    if (login !== undefined && isRotated) await this.#note(login, visit, `login ${id}`, 200);
     if (login === undefined || generation >= login.generation) return undefined;
     const isLast = generation === login.generation - 1;
     if (isLast && now - login.rotatedAt <= REFRESH_REPEATED_WITHIN_MS) return this.#pair(login);
+    await this.#note(login, visit, `login ${id}, which ended: a refresh token was used twice`, 400);
     await store.logins.remove(id);
     log.write({ level: "warn", event: "login ended: a refresh token was used twice", login: id });
     return undefined;
   }
 
   /** Ends the login of an access or refresh token. Any other token has none, so nothing remains to be done. */
-  async revoke(token: string): Promise<void> {
+  async revoke(token: string, visit: Visit): Promise<void> {
     const { store, clock } = this.parts;
     for (const purpose of ["refresh", "access"]) {
       const claims = await this.tokens.read(purpose, token, accessClaims, clock.now());
-      if (typeof claims !== "string") await store.logins.remove(claims.sid);
+      const login = typeof claims === "string" ? undefined : await this.#found(claims.sid);
+      if (login === undefined) continue;
+      await this.#note(login, visit, `login ${login.id}`, 200);
+      await store.logins.remove(login.id);
     }
   }
 
@@ -112,6 +123,17 @@ export class Logins {
     if (found === undefined) throw new Fault(401, "this API key is not valid; no team has it");
     if (found.team.deletingSince !== null) throw new Fault(401, "the team of this API key is being deleted");
     return { keyId: found.key.id, team: found.team };
+  }
+
+  async #note(login: Login, visit: Visit, object: string, status: number): Promise<void> {
+    const { actor, teamId } = await this.#actorOf(login);
+    this.audit.note({ ...visit, actor }, { teamId, object, status });
+  }
+
+  async #actorOf({ userId, apiKeyId }: Login): Promise<{ actor: Actor; teamId: string | null }> {
+    if (userId !== null) return { actor: { kind: "user", id: userId }, teamId: null };
+    const teamId = (await this.parts.store.keys.teamOfApiKey(apiKeyId ?? "")) ?? null;
+    return { actor: { kind: "key", id: apiKeyId }, teamId };
   }
 
   async #found(id: string): Promise<Login | undefined> {

@@ -6,7 +6,8 @@ import { Gate } from "../../base/gate.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import type { Parts } from "../parts.ts";
+import { type Recording, record } from "./audit.ts";
+import { aboutUser } from "./people.ts";
 
 export const PASSWORD_MIN_CHARS = 12;
 export const PASSWORD_MAX_CHARS = 256;
@@ -18,12 +19,13 @@ export const PASSWORDS_WAITING_MAX = 16;
 const NOBODYS_HASH =
   "$argon2id$v=19$m=65536,t=3,p=1$8dVWOcixDLxgm4yY+VTBBj5vMyuC1L5qAah0vHqyEeQ$HUQBFnCDrDMVN7d+u4O/wYYgqv0JZjSmMF7QPZirVNw";
 
+interface PasswordServices extends Recording {
+  store: Store;
+}
+
 /** Ends the user's logins, which the old password began. */
-export async function setPassword(
-  { store, clock }: Pick<Parts, "store" | "clock">,
-  user: User,
-  password: string,
-): Promise<void> {
+export async function setPassword(services: PasswordServices, user: User, password: string): Promise<void> {
+  const { store, clock } = services;
   const length = password.length;
   if (length < PASSWORD_MIN_CHARS || length > PASSWORD_MAX_CHARS) {
     throw new Fault(
@@ -32,18 +34,25 @@ export async function setPassword(
     );
   }
   const hash = await Bun.password.hash(password, HASHING);
-  await store.transaction(async ({ logins }) => {
-    await logins.setPassword(user.id, hash, clock.now());
-    await logins.removeOfUser(user.id);
+  await store.transaction(async (tables) => {
+    await tables.logins.setPassword(user.id, hash, clock.now());
+    await tables.logins.removeOfUser(user.id);
+    await record(tables, services, { teamId: null, object: passwordOf(user) });
   });
 }
 
 /** Ends the user's logins too. False: there was no password. */
-export function removePassword({ store }: { store: Store }, user: User): Promise<boolean> {
-  return store.transaction(async ({ logins }) => {
-    await logins.removeOfUser(user.id);
-    return logins.removePassword(user.id);
+export function removePassword(services: PasswordServices, user: User): Promise<boolean> {
+  return services.store.transaction(async (tables) => {
+    await tables.logins.removeOfUser(user.id);
+    await record(tables, services, { teamId: null, object: passwordOf(user) });
+    return tables.logins.removePassword(user.id);
   });
+}
+
+/** For the audit log. */
+export function passwordOf(user: User): string {
+  return `password of ${aboutUser(user)}`;
 }
 
 export class Passwords {

@@ -176,7 +176,8 @@ export async function userWithId({ people }: Pick<Tables, "people">, id: string)
   return user;
 }
 
-function aboutUser({ id, email }: User): string {
+/** For the audit log. */
+export function aboutUser({ id, email }: User): string {
   return `user ${email} ${id}`;
 }
 

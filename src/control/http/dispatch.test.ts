@@ -207,6 +207,7 @@ describe("input and output of a route", () => {
   ];
   const ask = (path: string) => {
     const { store, clock, ids } = f;
+    const audit = { note: () => undefined, noteRecorded: () => undefined };
     const dispatch = createDispatch({
       routes,
       unbuilt: [],
@@ -216,10 +217,10 @@ describe("input and output of a route", () => {
       clock,
       ids,
       log: jsonLog(() => undefined),
-      logins: new Logins({ ...f.services }, new Uint8Array(32)),
+      logins: new Logins({ ...f.services }, audit, new Uint8Array(32)),
       pages: [],
       budgets: new RequestBudgets(clock),
-      audit: { note: () => undefined, noteRecorded: () => undefined },
+      audit,
       isReady: () => true,
       recorded: async () => undefined,
     });

@@ -102,7 +102,8 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
         budgets.takeStranger(c.env.client?.address);
         if (!options.isReady()) throw starting();
         const base = options.publicUrl ?? baseOf(c.req.raw, c.env.client);
-        return await page.answer(c.req.raw, { base, address: c.env.client?.address });
+        const { id: requestId, client } = c.env;
+        return await page.answer(c.req.raw, { base, address: client?.address, requestId });
       } catch (error) {
         c.env.fault = Fault.from(error);
         return await page.refuse(c.env.fault);
@@ -308,7 +309,7 @@ function audit(
   const { teamID, ...others } = params;
   const teamId = caller && "team" in caller ? caller.team.id : (teamID ?? null);
   const isRecorded = origin.isRecorded === true && answer.status < 400;
-  if (isRecorded) log.noteRecorded(teamId);
+  if (isRecorded) log.noteRecorded(origin, teamId);
   if (isRecorded || route.method === "GET") return;
   const body: Record<string, unknown> =
     answer.status < 400 && typeof answer.body === "object" && answer.body !== null ? { ...answer.body } : {};

@@ -14,4 +14,5 @@ export interface PageRequest {
   base: string;
   /** Of the client; undefined in a test. */
   address: string | undefined;
+  requestId: string;
 }

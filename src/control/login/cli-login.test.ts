@@ -101,6 +101,11 @@ test(
       headers: { Authorization: `Bearer ${second.tokens.access_token}` },
     });
     expect((await f.control.handle(request)).status).toBe(401);
+    // A stop writes what waits.
+    await f.restart();
+    const entries = await f.store.auditLog.list({}, undefined, 100);
+    const ofLogins = entries.filter(({ object }) => object?.startsWith("login ")).map(({ action }) => action);
+    expect(ofLogins.toReversed()).toEqual(["POST /login/allow", "POST /oauth/token", "POST /oauth/revoke"]);
   },
   2 * COMMAND_MS,
 );

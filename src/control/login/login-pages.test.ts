@@ -1,5 +1,6 @@
 /** The login of `e2b auth login` as a browser and the CLI see it, without either. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { AUDIT_WRITTEN_EVERY_MS, FAILED_LOGINS_AT_ONCE, FAILED_LOGINS_PER_MINUTE } from "../access/audit.ts";
 import { createAccessToken } from "../access/keys.ts";
 import { LOGIN_ACCESS_MS, LOGIN_MS, LOGINS_PER_OWNER_MAX, REFRESH_REPEATED_WITHIN_MS } from "../access/logins.ts";
 import { PASSWORD_MAX_CHARS, PASSWORD_MIN_CHARS, setPassword } from "../access/passwords.ts";
@@ -253,6 +254,86 @@ describe("a password", () => {
     expect((await attempt(from("198.51.100.1"), "other@x")).status).toBe(401);
     await f.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
     expect((await attempt(one, "another@x")).status).toBe(401);
+  });
+});
+
+describe("the audit log", () => {
+  const entries = async () => {
+    await f.passBy(AUDIT_WRITTEN_EVERY_MS);
+    const found = await f.store.auditLog.list({}, undefined, 1_000);
+    return found.filter(({ action }) => /login|oauth/.test(action));
+  };
+  /** Sorted, without ids. */
+  const told = async () =>
+    (await entries())
+      .map(({ actor, action, object, status }) => `${actor}: ${action}, ${object}: ${status}`)
+      .map((text) => text.replaceAll(/[0-9a-f-]{36}/g, "ID"))
+      .toSorted();
+
+  test("has logins, refreshes, reuse of a token, and logouts, of users and of API keys", async () => {
+    await withPassword();
+    const one = await login({ email: EMAIL, password: PASSWORD });
+    const pair = await refresh(one.refreshToken);
+    // The same pair again: nothing changes.
+    await refresh(one.refreshToken);
+    await form("/oauth/revoke", { token: pair.refresh_token ?? "" });
+    await form("/oauth/revoke", { token: pair.refresh_token ?? "" });
+    expect(await told()).toEqual([
+      "user: POST /login/allow, login ID with a password: 303",
+      "user: POST /oauth/revoke, login ID: 200",
+      "user: POST /oauth/token, login ID: 200",
+    ]);
+    const other = await login({ secret: f.apiKey });
+    await refresh((await refresh(other.refreshToken)).refresh_token);
+    await refresh(other.refreshToken);
+    expect((await told()).filter((text) => text.startsWith("key"))).toEqual([
+      "key: POST /login/allow, login ID with an API key: 303",
+      "key: POST /oauth/token, login ID, which ended: a refresh token was used twice: 400",
+      "key: POST /oauth/token, login ID: 200",
+      "key: POST /oauth/token, login ID: 200",
+    ]);
+    const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
+    for (const entry of (await entries()).filter(({ actor }) => actor === "key")) {
+      expect(entry).toMatchObject({ actorId: key?.id ?? "", teamId: f.firstRun.teamId });
+    }
+  });
+
+  test("has failed logins with address and user, and never what was typed", async () => {
+    browser = new Browser(f.control, { address: "192.0.2.7", fromTrustedProxy: false });
+    const typed = ["nobody secret@x", "wrong wrong wrong", `e2b_${"0".repeat(40)}`, `sk_e2b_${"1".repeat(40)}`];
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    for (const fields of [
+      { email: EMAIL, password: typed[1] ?? "" },
+      { email: typed[0] ?? "", password: typed[1] ?? "" },
+      { secret: typed[2] ?? "" },
+      { secret: typed[3] ?? "" },
+    ]) {
+      await browser.submit("/login", fields);
+    }
+    expect(await told()).toEqual([
+      "stranger: POST /login, a password of an unknown user: 401",
+      "stranger: POST /login, an API key: 401",
+      "stranger: POST /login, an access token: 401",
+      `stranger: POST /login, password of user ${EMAIL} ID: 401`,
+    ]);
+    const all = await entries();
+    expect(new Set(all.map(({ address }) => address))).toEqual(new Set(["192.0.2.7"]));
+    for (const text of typed) expect(JSON.stringify(all)).not.toContain(text);
+  });
+
+  test("takes few of many failed logins, and has the number of the others", async () => {
+    let network = 0;
+    const fail = async () => {
+      const address = `10.0.${network >> 8}.${network++ & 255}`;
+      const from = new Browser(f.control, { address, fromTrustedProxy: false });
+      await from.open(`/docs/api/cli?next=${NEXT}`);
+      expect((await from.submit("/login", { secret: "x" })).status).toBe(401);
+    };
+    for (let nth = 0; nth < FAILED_LOGINS_AT_ONCE + 5; nth++) await fail();
+    expect(await entries()).toHaveLength(FAILED_LOGINS_AT_ONCE);
+    await f.advance(60_000 / FAILED_LOGINS_PER_MINUTE);
+    await fail();
+    expect((await entries())[0]?.object).toBe("an access token; before it 5 that are not recorded");
   });
 });
 

@@ -9,9 +9,10 @@
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
+import { type AuditLog, STRANGER, type Visit } from "../access/audit.ts";
 import { authenticateBearer } from "../access/authentication.ts";
 import type { LoginOwner, Logins, TokenPair } from "../access/logins.ts";
-import { Passwords } from "../access/passwords.ts";
+import { Passwords, passwordOf } from "../access/passwords.ts";
 import type { Page, PageRequest } from "../http/page.ts";
 import { readForm } from "../http/request-body.ts";
 import type { Parts } from "../parts.ts";
@@ -28,11 +29,14 @@ const ISSUER_RETURN_PATH = "/login/oidc/callback";
 const COOKIE = "sandlot-login";
 const CLIENT_ID = "e2b-cli";
 const SHOWN_WHEN_REFUSED = [401, 403, 429, 502, 503];
+/** The credentials, or the user, were refused. */
+const FAILED_LOGIN = [401, 403];
 
 const formClaims = z.object({ browser: z.string(), returnTo: z.string() });
 const stateClaims = formClaims.extend({ verifier: z.string(), nonce: z.string() });
 const grantClaims = formClaims.extend({
   name: z.string(),
+  by: z.string(),
   userId: z.string().optional(),
   apiKey: z.string().optional(),
 });
@@ -41,6 +45,8 @@ interface SignedIn {
   owner: LoginOwner;
   /** For people: an email address or the name of a team. */
   name: string;
+  /** How, for the audit log. */
+  by: string;
 }
 
 export class LoginPages {
@@ -50,6 +56,7 @@ export class LoginPages {
   constructor(
     private readonly parts: Pick<Parts, "store" | "clock">,
     private readonly logins: Logins,
+    private readonly audit: Pick<AuditLog, "noteFailedLogin">,
     private readonly issuer: OidcLogin | undefined,
   ) {
     this.#passwords = new Passwords(parts.store);
@@ -62,8 +69,8 @@ export class LoginPages {
     html("GET", "/login/oidc", (request, from) => this.#toIssuer(request, from)),
     html("GET", ISSUER_RETURN_PATH, (request, from) => this.#fromIssuer(request, from)),
     html("POST", "/login/allow", (request, from) => this.#decide(request, from)),
-    oauth("/oauth/token", (request) => this.#refresh(request)),
-    oauth("/oauth/revoke", (request) => this.#revoke(request)),
+    oauth("/oauth/token", (request, from) => this.#refresh(request, from)),
+    oauth("/oauth/revoke", (request, from) => this.#revoke(request, from)),
   ];
 
   /** Also shows the outcome, for which the CLI returns the browser to the address that it opened. */
@@ -109,9 +116,12 @@ export class LoginPages {
   async #signIn(request: Request, from: PageRequest): Promise<Response> {
     const fields = await this.#fieldsOf(request);
     const form = await this.#formOf(fields.get("form"), request, from);
-    return this.#orAgain(form, from, async () =>
-      this.#askForConsent(form.browser, form.returnTo, from, await this.#signedIn(fields, from)),
-    );
+    return this.#orAgain(form, from, async () => {
+      const visit = visitOf(from, "POST /login");
+      const signIn = () => this.#signedIn(fields, from);
+      const signedIn = await this.#orRecorded(visit, signIn, () => this.#triedBy(fields));
+      return this.#askForConsent(form.browser, form.returnTo, from, signedIn);
+    });
   }
 
   async #toIssuer(request: Request, from: PageRequest): Promise<Response> {
@@ -141,8 +151,12 @@ export class LoginPages {
     if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
     const { returnTo } = claims;
     return this.#orAgain({ browser, returnTo }, from, async () => {
-      const user = await issuer.finish(new URL(`${from.base}${ISSUER_RETURN_PATH}?${search}`), claims);
-      return this.#askForConsent(browser, returnTo, from, { owner: { userId: user.id }, name: user.email });
+      const visit = visitOf(from, `GET ${ISSUER_RETURN_PATH}`);
+      const returned = new URL(`${from.base}${ISSUER_RETURN_PATH}?${search}`);
+      const by = `the issuer ${issuer.name}`;
+      const signIn = () => issuer.finish(returned, claims, visit);
+      const user = await this.#orRecorded(visit, signIn, ({ message }) => `${by}: ${message}`);
+      return this.#askForConsent(browser, returnTo, from, { owner: { userId: user.id }, name: user.email, by });
     });
   }
 
@@ -161,6 +175,32 @@ export class LoginPages {
     }
   }
 
+  /** A failed login is in the audit log; `tried` names the credentials. */
+  async #orRecorded<T>(
+    visit: Visit,
+    signIn: () => Promise<T>,
+    tried: (fault: Fault) => string | Promise<string>,
+  ): Promise<T> {
+    try {
+      return await signIn();
+    } catch (error) {
+      const fault = Fault.from(error);
+      if (FAILED_LOGIN.includes(fault.status)) {
+        const about = { object: await tried(fault), status: fault.status };
+        this.audit.noteFailedLogin({ ...visit, actor: STRANGER }, about);
+      }
+      throw error;
+    }
+  }
+
+  /** Never the text of an unknown user: it may be a password in the wrong field. */
+  async #triedBy(fields: URLSearchParams): Promise<string> {
+    const secret = fields.get("secret")?.trim();
+    if (secret !== undefined) return secret.startsWith(API_KEY_PREFIX) ? "an API key" : "an access token";
+    const user = await this.parts.store.people.userByEmail((fields.get("email") ?? "").trim().toLowerCase());
+    return user === undefined ? "a password of an unknown user" : passwordOf(user);
+  }
+
   #requireIssuer(): OidcLogin {
     if (this.issuer !== undefined) return this.issuer;
     throw new Fault(404, "This server has no OpenID Connect issuer.");
@@ -175,22 +215,22 @@ export class LoginPages {
       this.#budgets.take(from.address, email);
       const user = await this.#passwords.userOf(email, fields.get("password") ?? "");
       if (user === undefined) throw new Fault(401, "The email address or the password is wrong.");
-      return { owner: { userId: user.id }, name: user.email };
+      return { owner: { userId: user.id }, name: user.email, by: "a password" };
     }
     this.#budgets.take(from.address);
     if (secret.startsWith(API_KEY_PREFIX)) {
       const { team } = await this.logins.keyOf(secret);
-      return { owner: { apiKey: secret }, name: `team ${team.name}` };
+      return { owner: { apiKey: secret }, name: `team ${team.name}`, by: "an API key" };
     }
     const headers = new Headers({ Authorization: `Bearer ${/^\S+$/.test(secret) ? secret : ""}` });
     const { userId } = await authenticateBearer({ headers, store, logins: this.logins });
     const user = await store.people.user(userId);
     if (user === undefined) throw new Fault(401, "The user of this access token was deleted.");
-    return { owner: { userId }, name: user.email };
+    return { owner: { userId }, name: user.email, by: "an access token" };
   }
 
-  async #askForConsent(browser: string, returnTo: string, from: PageRequest, { owner, name }: SignedIn) {
-    const claims = { browser: digest(browser), returnTo, name, ...owner };
+  async #askForConsent(browser: string, returnTo: string, from: PageRequest, { owner, name, by }: SignedIn) {
+    const claims = { browser: digest(browser), returnTo, name, by, ...owner };
     const grant = await this.logins.tokens.seal("grant", claims, this.parts.clock.now() + ALLOW_WITHIN_MS);
     return consentPage({ path: pathOf(from), returnTo, name, grant });
   }
@@ -201,13 +241,13 @@ export class LoginPages {
     const claims = await this.logins.tokens.open("grant", grant, grantClaims, this.parts.clock.now());
     const browser = cookieOf(request, from);
     if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
-    const { returnTo, name, userId, apiKey } = claims;
+    const { returnTo, name, by, userId, apiKey } = claims;
     if (fields.get("decision") !== "allow") return redirect(withValues(returnTo, { error: "access_denied" }));
     const owner = userId === undefined ? { apiKey: apiKey ?? "" } : { userId };
     if ("userId" in owner && (await this.parts.store.people.user(owner.userId)) === undefined) {
       throw new Fault(401, "this user was deleted");
     }
-    const { accessToken, refreshToken } = await this.logins.begin(owner);
+    const { accessToken, refreshToken } = await this.logins.begin(owner, visitOf(from, "POST /login/allow", 303), by);
     const values = {
       email: name,
       accessToken,
@@ -219,10 +259,11 @@ export class LoginPages {
     return redirect(withValues(returnTo, values));
   }
 
-  async #refresh(request: Request): Promise<Response> {
+  async #refresh(request: Request, from: PageRequest): Promise<Response> {
     const fields = await this.#fieldsOf(request);
     if (fields.get("grant_type") !== "refresh_token") throw oauthFault("unsupported_grant_type", "use refresh_token");
-    const pair: TokenPair | undefined = await this.logins.refresh(fields.get("refresh_token") ?? "");
+    const visit = visitOf(from, "POST /oauth/token");
+    const pair: TokenPair | undefined = await this.logins.refresh(fields.get("refresh_token") ?? "", visit);
     if (pair === undefined) throw oauthFault("invalid_grant", "this refresh token is not valid any more; log in again");
     const { accessToken, refreshToken, expiresInSeconds } = pair;
     const body = { access_token: accessToken, refresh_token: refreshToken, expires_in: expiresInSeconds };
@@ -230,10 +271,10 @@ export class LoginPages {
   }
 
   /** Success also for a token that is not valid: the standard requires it. */
-  async #revoke(request: Request): Promise<Response> {
+  async #revoke(request: Request, from: PageRequest): Promise<Response> {
     const token = (await this.#fieldsOf(request)).get("token");
     if (token === null) throw oauthFault("invalid_request", "send the field token");
-    await this.logins.revoke(token);
+    await this.logins.revoke(token, visitOf(from, "POST /oauth/revoke"));
     return new Response(null, { status: 200, headers: { ...NO_STORE, "Content-Length": "0" } });
   }
 
@@ -261,6 +302,10 @@ function oauth(path: string, answer: Page["answer"]): Page {
 
 function oauthFault(errorCode: string, message: string): Fault {
   return new Fault(400, message, { errorCode });
+}
+
+function visitOf({ address, requestId }: PageRequest, action: string, status = 200): Visit {
+  return { address: address || null, requestId, action, status };
 }
 
 function foreignForm(): Fault {

@@ -75,6 +75,16 @@ describe("a login with an issuer", () => {
     const user = await f.store.people.userByEmail("new@example.com");
     expect((await f.store.people.teamsOf(user?.id ?? "")).map(({ team }) => team.slug)).toEqual(["default"]);
     expect((await signIn("new@elsewhere.example")).status).toBe(403);
+    await f.restart();
+    browser = new Browser(f.control);
+    const entries = (await f.store.auditLog.list({}, undefined, 10)).map(({ actor, action, object }) => {
+      return [actor, action, object];
+    });
+    const returned = "GET /login/oidc/callback";
+    const created = `user new@example.com ${user?.id}`;
+    expect(entries).toContainEqual(["server", returned, created]);
+    const refusal = `the issuer ${new URL(issuer.url).host}: Users of elsewhere.example may not sign in`;
+    expect(entries).toContainEqual(["stranger", returned, expect.stringContaining(refusal)]);
     await restartWith({ domains: ["example.com"], team: "no-such-team" });
     expect((await signIn("newer@example.com")).status).toBe(503);
     expect((await signIn("new@example.com")).status).toBe(200);

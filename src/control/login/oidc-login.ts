@@ -6,6 +6,7 @@ import type * as OpenIdClient from "openid-client";
 import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { User } from "../../store/people.ts";
+import type { Origin, Visit } from "../access/audit.ts";
 import { createUser, OPERATOR_EMAIL, teamNamed } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 
@@ -66,7 +67,7 @@ export class OidcLogin {
   }
 
   /** The user with whom the browser returned. Fault 401 or 403 when the issuer or the settings refuse. */
-  async finish(returned: URL, { verifier, nonce }: OidcSecrets): Promise<User> {
+  async finish(returned: URL, { verifier, nonce }: OidcSecrets, visit: Visit): Promise<User> {
     const email = await this.#asked(async (client, configuration) => {
       const tokens = await client.authorizationCodeGrant(configuration, returned, {
         pkceCodeVerifier: verifier,
@@ -78,10 +79,10 @@ export class OidcLogin {
       if (claims?.email !== undefined) return verified(claims);
       return verified(await client.fetchUserInfo(configuration, tokens.access_token, claims?.sub ?? ""));
     });
-    return this.#userOf(email);
+    return this.#userOf(email, visit);
   }
 
-  async #userOf(email: string): Promise<User> {
+  async #userOf(email: string, visit: Visit): Promise<User> {
     const { domains, team: slug } = this.settings;
     const domain = email.slice(email.lastIndexOf("@") + 1);
     if ((domains.length > 0 && !domains.includes(domain)) || email === OPERATOR_EMAIL) {
@@ -99,7 +100,8 @@ export class OidcLogin {
     const team = await teamNamed(store, slug).catch((cause: unknown) => {
       throw new Fault(503, "New users cannot be created: the operator's setting names no team.", { cause });
     });
-    return createUser(this.parts, { email, teamIds: [team.id] });
+    const origin: Origin = { ...visit, actor: { kind: "server", id: null } };
+    return createUser({ ...this.parts, origin }, { email, teamIds: [team.id] });
   }
 
   async #asked<T>(

@@ -230,6 +230,19 @@ describe("the audit log", () => {
     );
   });
 
+  test("has sandboxes that root ends or pauses on the machine", async () => {
+    const id = await f.create();
+    await f.control.operator.pause(id);
+    await f.control.operator.kill(id);
+    const about = (await entries(`?object=${id}`)).filter(
+      ({ actor }: { actor: { kind: string } }) => actor.kind === "root",
+    );
+    expect(about.map(({ action }: { action: string }) => action).toSorted()).toEqual([
+      "sandlot top, kill",
+      "sandlot top, pause",
+    ]);
+  });
+
   test("can be filtered and read page by page", async () => {
     for (let nth = 0; nth < 5; nth++) await f.call("DELETE", `/sandboxes/i${nth}`);
     const all = await entries();
