@@ -53,7 +53,12 @@ import {
   LOG_LINES_PER_SANDBOX_MAX,
   REQUEST_LARGE_BODY_MAX_BYTES,
 } from "./limits.ts";
-import { LOGIN_TRIES_AT_ONCE, LOGIN_TRIES_PER_MINUTE } from "./login/login-budgets.ts";
+import {
+  EMAIL_TRIES_AT_ONCE,
+  EMAIL_TRIES_PER_MINUTE,
+  LOGIN_TRIES_AT_ONCE,
+  LOGIN_TRIES_PER_MINUTE,
+} from "./login/login-budgets.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";
 import { VOLUME_CONTENTS_PER_TEAM_MAX } from "./volumes/content-quota.ts";
 import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";
@@ -157,7 +162,7 @@ const OF_REQUESTS = limitRows([
   [
     "address",
     "attempts to sign in",
-    `${LOGIN_TRIES_AT_ONCE} at once, then ${LOGIN_TRIES_PER_MINUTE} each minute; the same for an email address`,
+    `${LOGIN_TRIES_AT_ONCE} at once, then ${LOGIN_TRIES_PER_MINUTE} each minute; ${EMAIL_TRIES_AT_ONCE} and ${EMAIL_TRIES_PER_MINUTE} for an email address`,
     LATER,
   ],
   ["server", "passwords being checked", PASSWORDS_WAITING_MAX, "503 with `Retry-After`"],

@@ -15,7 +15,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "idle time of a management connection": "slow bodies, unread responses and silent connections are closed",
   },
   "src/control/access/passwords.test.ts": {
-    "passwords being checked": "two passwords are checked at once, few wait, and one more is refused",
+    "passwords being checked": "one password is checked at a time, few wait, and one more is refused",
   },
   "src/control/access/request-rates.test.ts": {
     "reading requests": "may send ten seconds' worth at once, then gets a Retry-After",

@@ -13,7 +13,8 @@ export const PASSWORD_MIN_CHARS = 12;
 export const PASSWORD_MAX_CHARS = 256;
 /** 64 MiB and three passes: the second recommendation of RFC 9106. */
 const HASHING = { algorithm: "argon2id", memoryCost: 65_536, timeCost: 3 } as const;
-const HASHES_AT_ONCE = 2;
+/** One uses a processor for a third of a second: a flood of logins leaves the others to sandboxes. */
+const HASHES_AT_ONCE = 1;
 export const PASSWORDS_WAITING_MAX = 16;
 /** Of no user: a random password with the same cost. */
 const NOBODYS_HASH =
@@ -65,7 +66,7 @@ export class Passwords {
   ) {}
 
   /** Undefined: the user or the password is wrong. Fault 503 when too many are being checked. */
-  async userOf(email: string, password: string): Promise<User | undefined> {
+  async userOf(email: string, password: string): Promise<{ user: User; hash: string } | undefined> {
     if (password === "") return undefined;
     if (this.#waiting >= PASSWORDS_WAITING_MAX) {
       throw new Fault(503, "too many passwords are being checked; try again in a moment", {
@@ -78,7 +79,8 @@ export class Passwords {
       const user = await this.store.people.userByEmail(email.toLowerCase());
       const hash = user === undefined ? null : await this.store.logins.passwordHash(user.id);
       const isRight = await this.verify(password.slice(0, PASSWORD_MAX_CHARS), hash ?? NOBODYS_HASH);
-      return isRight && hash !== null && password.length <= PASSWORD_MAX_CHARS ? user : undefined;
+      if (user === undefined || hash === null || !isRight || password.length > PASSWORD_MAX_CHARS) return undefined;
+      return { user, hash };
     } finally {
       this.#waiting--;
     }

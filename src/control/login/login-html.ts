@@ -94,7 +94,8 @@ export function pageHeaders(leadsTo = ""): Record<string, string> {
     "Content-Security-Policy": policy.join("; "),
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    // With `no-referrer`, browsers would not say that a form comes from this page.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
   };

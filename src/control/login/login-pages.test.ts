@@ -3,11 +3,16 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { AUDIT_WRITTEN_EVERY_MS, FAILED_LOGINS_AT_ONCE, FAILED_LOGINS_PER_MINUTE } from "../access/audit.ts";
 import { createAccessToken } from "../access/keys.ts";
 import { LOGIN_ACCESS_MS, LOGIN_MS, LOGINS_PER_OWNER_MAX, REFRESH_REPEATED_WITHIN_MS } from "../access/logins.ts";
-import { PASSWORD_MAX_CHARS, PASSWORD_MIN_CHARS, setPassword } from "../access/passwords.ts";
+import { PASSWORD_MAX_CHARS, PASSWORD_MIN_CHARS, removePassword, setPassword } from "../access/passwords.ts";
 import { createUser, userNamed } from "../access/people.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { Browser } from "../testing/login-browser.ts";
-import { LOGIN_TRIES_AT_ONCE, LOGIN_TRIES_PER_MINUTE } from "./login-budgets.ts";
+import {
+  EMAIL_TRIES_AT_ONCE,
+  EMAIL_TRIES_PER_MINUTE,
+  LOGIN_TRIES_AT_ONCE,
+  LOGIN_TRIES_PER_MINUTE,
+} from "./login-budgets.ts";
 
 const NEXT = "http://localhost:21199";
 const PASSWORD = "correct horse battery";
@@ -75,6 +80,13 @@ describe("a login", () => {
   test("with an access token is one of its user", async () => {
     const given = await login({ secret: ` ${await token()} ` });
     expect([given.email, (await teams(given.accessToken))[0]]).toEqual([EMAIL, 200]);
+  });
+
+  test("with the token of another login, which is valid for an hour, is refused", async () => {
+    const { accessToken = "" } = await login({ secret: await token() });
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const { status, text } = await browser.submit("/login", { secret: accessToken });
+    expect([status, text.includes("neither an access token")]).toEqual([401, true]);
   });
 
   test("with an API key lists its team with this key, and has no right of a user", async () => {
@@ -184,6 +196,30 @@ describe("a page", () => {
     await refused(browser, "/login", { ...mine, secret: f.apiKey });
   });
 
+  test.each([
+    ["a sandbox of the same site", { "Sec-Fetch-Site": "same-site" }],
+    ["another site", { "Sec-Fetch-Site": "cross-site", Origin: "http://localhost" }],
+    ["a sandbox, without TLS", { Origin: "http://3000-i0123456789abcdefghij.localhost" }],
+    ["an unnamed origin", { Origin: "null" }],
+  ])("takes no form of %s, even with the right cookie", async (_, headers) => {
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const fields = { ...browser.fieldsOf("/login"), secret: f.apiKey };
+    expect((await browser.post("/login", fields, headers)).status).toBe(403);
+    const own = { "Sec-Fetch-Site": "same-origin", Origin: "http://localhost" };
+    for (const sent of [own, { Origin: "http://localhost" }]) {
+      expect((await browser.post("/login", fields, sent)).status).toBe(200);
+    }
+    const grant = { ...browser.fieldsOf("/login/allow"), decision: "allow" };
+    expect((await browser.post("/login/allow", grant, headers)).status).toBe(403);
+    expect((await browser.post("/login/allow", grant, own)).status).toBe(303);
+  });
+
+  test("says to itself, and to no other address, where a form comes from", async () => {
+    const { headers } = await browser.open(`/docs/api/cli?next=${NEXT}`);
+    // Browsers send `Origin: null` with forms of a page with no-referrer.
+    expect(headers.get("referrer-policy")).toBe("same-origin");
+  });
+
   test("shows values as text", async () => {
     const team = await f.store.people.teamBySlug("default");
     await f.store.people.rename(team?.id ?? "", "<b>&\"'");
@@ -247,13 +283,66 @@ describe("a password", () => {
     const { status, headers, text } = await attempt(one, "another@x");
     expect([status, headers.get("retry-after")]).toEqual([429, String(60 / LOGIN_TRIES_PER_MINUTE)]);
     expect(text).toContain("too many attempts");
-    for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) {
+    for (let nth = 0; nth < EMAIL_TRIES_AT_ONCE; nth++) {
       expect((await attempt(from(`192.0.2.${nth + 2}`), EMAIL)).status).toBe(401);
     }
     expect((await attempt(from("198.51.100.1"), EMAIL)).status).toBe(429);
     expect((await attempt(from("198.51.100.1"), "other@x")).status).toBe(401);
     await f.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
     expect((await attempt(one, "another@x")).status).toBe(401);
+  });
+
+  test("is not blocked by attempts of one other network", async () => {
+    expect(EMAIL_TRIES_AT_ONCE).toBeGreaterThan(LOGIN_TRIES_AT_ONCE);
+    expect(EMAIL_TRIES_PER_MINUTE).toBeGreaterThan(LOGIN_TRIES_PER_MINUTE);
+    await withPassword();
+    const stranger = new Browser(f.control, { address: "192.0.2.1", fromTrustedProxy: false });
+    await stranger.open(`/docs/api/cli?next=${NEXT}`);
+    const fields = stranger.fieldsOf("/login");
+    for (let nth = 0; nth < 10 * LOGIN_TRIES_AT_ONCE; nth++) {
+      await stranger.post("/login", { ...fields, email: EMAIL, password: "" });
+    }
+    const own = new Browser(f.control, { address: "198.51.100.1", fromTrustedProxy: false });
+    await own.open(`/docs/api/cli?next=${NEXT}`);
+    expect((await own.submit("/login", { email: EMAIL, password: PASSWORD })).status).toBe(200);
+  });
+
+  test("works in a browser that signed in before, whatever others try; there it has a budget too", async () => {
+    await withPassword();
+    const at = (address: string) => new Browser(f.control, { address, fromTrustedProxy: false });
+    const own = at("192.0.2.1");
+    const attempt = async (by: Browser, email: string, password: string) => {
+      await by.open(`/docs/api/cli?next=${NEXT}`);
+      return (await by.submit("/login", { email, password })).status;
+    };
+    expect(await attempt(own, EMAIL, PASSWORD)).toBe(200);
+    for (let nth = 0; nth < EMAIL_TRIES_AT_ONCE; nth++) await attempt(at(`198.51.100.${nth}`), EMAIL, "");
+    for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) await attempt(at("192.0.2.1"), `${nth}@x`, "");
+    expect(await attempt(at("203.0.113.1"), EMAIL, PASSWORD)).toBe(429);
+    expect(await attempt(own, "other@x", "")).toBe(429);
+    for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) expect(await attempt(own, EMAIL, "")).toBe(401);
+    expect(await attempt(own, EMAIL, PASSWORD)).toBe(429);
+    await f.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
+    expect(await attempt(own, EMAIL, PASSWORD)).toBe(200);
+  });
+
+  test("that was changed, like a revoked token, gives nothing on a page that is still open", async () => {
+    await withPassword();
+    const allow = () => browser.submit("/login/allow", { decision: "allow" });
+    await tryWith({ email: EMAIL, password: PASSWORD });
+    await setPassword(f, await user(), "another long password");
+    expect((await allow()).status).toBe(401);
+    await tryWith({ email: EMAIL, password: "another long password" });
+    await removePassword(f, await user());
+    expect((await allow()).status).toBe(401);
+    const { secret, token } = await createAccessToken(f, { userId: (await user()).id, name: "t" });
+    await tryWith({ secret });
+    await f.store.keys.removeAccessToken((await user()).id, token.id);
+    expect((await allow()).status).toBe(401);
+    await tryWith({ secret: f.apiKey });
+    const [key] = await f.store.keys.apiKeysOf((await f.store.people.teamBySlug("default"))?.id ?? "");
+    await f.store.keys.removeApiKey(key?.teamId ?? "", key?.id ?? "");
+    expect((await allow()).status).toBe(401);
   });
 });
 

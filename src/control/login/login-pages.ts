@@ -8,17 +8,20 @@
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import { API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
+import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { type AuditLog, STRANGER, type Visit } from "../access/audit.ts";
 import { authenticateBearer } from "../access/authentication.ts";
 import type { LoginOwner, Logins, TokenPair } from "../access/logins.ts";
 import { Passwords, passwordOf } from "../access/passwords.ts";
+import { hashOf } from "../access/secrets.ts";
 import type { Page, PageRequest } from "../http/page.ts";
 import { readForm } from "../http/request-body.ts";
 import type { Parts } from "../parts.ts";
+import { cookieIn, knownBrowser, knownCookie, newCookie } from "./browser-cookies.ts";
 import { LoginBudgets } from "./login-budgets.ts";
 import { consentPage, messagePage, pageHeaders, signInPage } from "./login-html.ts";
 import type { OidcLogin } from "./oidc-login.ts";
+import { requireOwnPage } from "./own-page.ts";
 import { returnAddress } from "./return-address.ts";
 
 const FORM_MAX_BYTES = 16 * 1024;
@@ -39,6 +42,9 @@ const grantClaims = formClaims.extend({
   by: z.string(),
   userId: z.string().optional(),
   apiKey: z.string().optional(),
+  /** A digest of the password's hash, or the access token, with which the person signed in. */
+  password: z.string().optional(),
+  accessToken: z.string().optional(),
 });
 
 interface SignedIn {
@@ -47,6 +53,11 @@ interface SignedIn {
   name: string;
   /** How, for the audit log. */
   by: string;
+  /** As in the grant. */
+  password?: string;
+  accessToken?: string;
+  /** For the browser. */
+  cookie?: string | undefined;
 }
 
 export class LoginPages {
@@ -83,7 +94,7 @@ export class LoginPages {
     const returnTo = returnAddress(search.get("next"));
     const cookie = cookieOf(request, from);
     const browser = cookie ?? crypto.getRandomValues(new Uint8Array(32)).toHex();
-    const headers = cookie === undefined ? { "Set-Cookie": newCookie(browser, from) } : {};
+    const headers = cookie === undefined ? { "Set-Cookie": newCookie(COOKIE, browser, from, SIGN_IN_WITHIN_MS) } : {};
     return this.#signInPage(browser, returnTo, from, { headers });
   }
 
@@ -114,11 +125,12 @@ export class LoginPages {
   }
 
   async #signIn(request: Request, from: PageRequest): Promise<Response> {
+    requireOwnPage(request, from);
     const fields = await this.#fieldsOf(request);
     const form = await this.#formOf(fields.get("form"), request, from);
     return this.#orAgain(form, from, async () => {
       const visit = visitOf(from, "POST /login");
-      const signIn = () => this.#signedIn(fields, from);
+      const signIn = () => this.#signedIn(fields, request, from);
       const signedIn = await this.#orRecorded(visit, signIn, () => this.#triedBy(fields));
       return this.#askForConsent(form.browser, form.returnTo, from, signedIn);
     });
@@ -128,7 +140,7 @@ export class LoginPages {
     const issuer = this.#requireIssuer();
     const form = await this.#formOf(searchOf(request).get("form"), request, from);
     return this.#orAgain(form, from, async () => {
-      this.#budgets.take(from.address);
+      this.#budgets.take({ address: from.address });
       const claims = { browser: digest(form.browser), returnTo: form.returnTo };
       const end = this.parts.clock.now() + ISSUER_RETURNS_WITHIN_MS;
       const address = await issuer.begin(from.base + ISSUER_RETURN_PATH, (secrets) =>
@@ -151,6 +163,7 @@ export class LoginPages {
     if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
     const { returnTo } = claims;
     return this.#orAgain({ browser, returnTo }, from, async () => {
+      this.#budgets.takeReturn(from.address);
       const visit = visitOf(from, `GET ${ISSUER_RETURN_PATH}`);
       const returned = new URL(`${from.base}${ISSUER_RETURN_PATH}?${search}`);
       const by = `the issuer ${issuer.name}`;
@@ -207,35 +220,55 @@ export class LoginPages {
   }
 
   /** Fault 401, without a word on which of the two was wrong. */
-  async #signedIn(fields: URLSearchParams, from: PageRequest): Promise<SignedIn> {
+  async #signedIn(fields: URLSearchParams, request: Request, from: PageRequest): Promise<SignedIn> {
     const { store } = this.parts;
     const secret = fields.get("secret")?.trim();
     if (secret === undefined) {
       const email = (fields.get("email") ?? "").trim();
-      this.#budgets.take(from.address, email);
-      const user = await this.#passwords.userOf(email, fields.get("password") ?? "");
-      if (user === undefined) throw new Fault(401, "The email address or the password is wrong.");
-      return { owner: { userId: user.id }, name: user.email, by: "a password" };
+      const [now, { tokens }] = [this.parts.clock.now(), this.logins];
+      const browser = await knownBrowser(tokens, email, { request, from, now });
+      this.#budgets.take({ address: from.address, email, browser });
+      const found = await this.#passwords.userOf(email, fields.get("password") ?? "");
+      if (found === undefined) throw new Fault(401, "The email address or the password is wrong.");
+      const { user, hash } = found;
+      const cookie = browser === undefined ? await knownCookie(tokens, user.email, { from, now }) : undefined;
+      return { owner: { userId: user.id }, name: user.email, by: "a password", password: digest(hash), cookie };
     }
-    this.#budgets.take(from.address);
+    this.#budgets.take({ address: from.address });
     if (secret.startsWith(API_KEY_PREFIX)) {
       const { team } = await this.logins.keyOf(secret);
       return { owner: { apiKey: secret }, name: `team ${team.name}`, by: "an API key" };
     }
-    const headers = new Headers({ Authorization: `Bearer ${/^\S+$/.test(secret) ? secret : ""}` });
+    // Not the token of a login: it is valid for an hour, and must not begin a login of 90 days.
+    if (!secret.startsWith(ACCESS_TOKEN_PREFIX) || /\s/.test(secret)) {
+      throw new Fault(401, "This is neither an access token (sk_e2b_…) nor an API key (e2b_…).");
+    }
+    const headers = new Headers({ Authorization: `Bearer ${secret}` });
     const { userId } = await authenticateBearer({ headers, store, logins: this.logins });
     const user = await store.people.user(userId);
     if (user === undefined) throw new Fault(401, "The user of this access token was deleted.");
-    return { owner: { userId }, name: user.email, by: "an access token" };
+    return { owner: { userId }, name: user.email, by: "an access token", accessToken: secret };
   }
 
-  async #askForConsent(browser: string, returnTo: string, from: PageRequest, { owner, name, by }: SignedIn) {
-    const claims = { browser: digest(browser), returnTo, name, by, ...owner };
+  async #askForConsent(browser: string, returnTo: string, from: PageRequest, signedIn: SignedIn) {
+    const { owner, name, by, password, accessToken, cookie } = signedIn;
+    const claims = { browser: digest(browser), returnTo, name, by, password, accessToken, ...owner };
     const grant = await this.logins.tokens.seal("grant", claims, this.parts.clock.now() + ALLOW_WITHIN_MS);
-    return consentPage({ path: pathOf(from), returnTo, name, grant });
+    const page = await consentPage({ path: pathOf(from), returnTo, name, grant });
+    if (cookie !== undefined) page.headers.append("Set-Cookie", cookie);
+    return page;
+  }
+
+  /** What the person signed in with may have been revoked or changed while the page to allow the access was open. */
+  async #isStillValid({ userId = "", password, accessToken }: z.infer<typeof grantClaims>): Promise<boolean> {
+    const { logins, keys, people } = this.parts.store;
+    if (password !== undefined) return digest((await logins.passwordHash(userId)) ?? "") === password;
+    if (accessToken === undefined) return (await people.user(userId)) !== undefined;
+    return (await keys.accessTokenByHash(hashOf(accessToken, ACCESS_TOKEN_PREFIX) ?? "")) !== undefined;
   }
 
   async #decide(request: Request, from: PageRequest): Promise<Response> {
+    requireOwnPage(request, from);
     const fields = await this.#fieldsOf(request);
     const grant = fields.get("grant") ?? "";
     const claims = await this.logins.tokens.open("grant", grant, grantClaims, this.parts.clock.now());
@@ -244,8 +277,8 @@ export class LoginPages {
     const { returnTo, name, by, userId, apiKey } = claims;
     if (fields.get("decision") !== "allow") return redirect(withValues(returnTo, { error: "access_denied" }));
     const owner = userId === undefined ? { apiKey: apiKey ?? "" } : { userId };
-    if ("userId" in owner && (await this.parts.store.people.user(owner.userId)) === undefined) {
-      throw new Fault(401, "this user was deleted");
+    if (userId !== undefined && !(await this.#isStillValid(claims))) {
+      throw new Fault(401, "The user, the password or the access token was changed or deleted. Sign in again.");
     }
     const { accessToken, refreshToken } = await this.logins.begin(owner, visitOf(from, "POST /login/allow", 303), by);
     const values = {
@@ -331,19 +364,8 @@ function pathOf({ base }: PageRequest): string {
   return new URL(base).pathname.replace(/\/$/, "");
 }
 
-/** With the prefix, no neighbouring host name can set the cookie. */
-function cookieName({ base }: PageRequest): string {
-  return base.startsWith("https:") ? `__Host-${COOKIE}` : COOKIE;
-}
-
-function newCookie(value: string, from: PageRequest): string {
-  const secure = from.base.startsWith("https:") ? "; Secure" : "";
-  return `${cookieName(from)}=${value}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${SIGN_IN_WITHIN_MS / 1000}${secure}`;
-}
-
 function cookieOf(request: Request, from: PageRequest): string | undefined {
-  const all = (request.headers.get("cookie") ?? "").split(/; */);
-  const value = all.find((each) => each.startsWith(`${cookieName(from)}=`))?.split("=")[1];
+  const value = cookieIn(request, COOKIE, from);
   return value !== undefined && /^[0-9a-f]{64}$/.test(value) ? value : undefined;
 }
 

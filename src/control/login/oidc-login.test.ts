@@ -4,6 +4,7 @@ import { createUser } from "../access/people.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { Browser } from "../testing/login-browser.ts";
 import { TestIssuer } from "../testing/test-issuer.ts";
+import { LOGIN_TRIES_AT_ONCE } from "./login-budgets.ts";
 import { ISSUER_LOGINS_AT_ONCE, OidcLogin, type OidcSettings } from "./oidc-login.ts";
 
 const NEXT = "http://localhost:21198";
@@ -28,7 +29,7 @@ afterEach(() => f[Symbol.asyncDispose]());
 async function restartWith(changes: Partial<OidcSettings>): Promise<void> {
   f.oidc = { issuer: issuer.url, clientId: "sandlot", clientSecret: issuer.clientSecret, domains: [], ...changes };
   await f.restart();
-  browser = new Browser(f.control);
+  browser = new Browser(f.control, { address: "192.0.2.1", fromTrustedProxy: false });
 }
 
 /** Follows the button of the sign-in page to the issuer, signs in there, and returns with the browser. */
@@ -64,6 +65,8 @@ describe("a login with an issuer", () => {
     ["unverified@example.com", "has not verified your email address"],
     ["unknown@example.com", "has no user unknown@example.com"],
     ["operator@localhost", "may not sign in"],
+    // The Kelvin sign, whose lower case is k.
+    ["\u212aate@example.com", "beyond A to Z"],
   ])("as %s is refused with the reason", async (email, reason) => {
     const { status, text } = await signIn(email);
     expect([status, text.includes(reason), text.includes("<form")]).toEqual([403, true, true]);
@@ -116,6 +119,14 @@ describe("a login with an issuer", () => {
     const refused = `/login/oidc/callback?error=access_denied&error_description=evil&${state}&iss=${iss}`;
     const { status, text } = await browser.open(refused);
     expect([status, text.includes("did not sign you in"), text.includes("evil")]).toEqual([401, true, false]);
+  });
+
+  test("asks the issuer only so often about codes from one network", async () => {
+    const back = await returnAddress(EMAIL);
+    const guessed = back.replace(/code=[^&]+/, "code=guessed");
+    const statuses: number[] = [];
+    for (let nth = 0; nth <= LOGIN_TRIES_AT_ONCE; nth++) statuses.push((await browser.open(guessed)).status);
+    expect(statuses).toEqual([...Array(LOGIN_TRIES_AT_ONCE).fill(502), 429]);
   });
 
   test("with a wrong secret does not work", async () => {

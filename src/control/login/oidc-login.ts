@@ -162,7 +162,10 @@ export class OidcLogin {
 function verified({ email, email_verified: isVerified }: Record<string, unknown>): string {
   if (typeof email !== "string") throw new Fault(403, "The issuer returned no email address for you.");
   if (isVerified !== true) throw new Fault(403, "The issuer has not verified your email address.");
-  return email.toLowerCase();
+  const lower = email.toLowerCase();
+  // Some letters, such as the Kelvin sign, turn into one of ASCII, and so the address into that of somebody else.
+  if (lower === email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase())) return lower;
+  throw new Fault(403, "The issuer returned an email address with capital letters beyond A to Z.");
 }
 
 /** Follows no redirect, and reads no more than the bound. */

@@ -33,14 +33,18 @@ export class Browser {
     return this.post(action, { ...this.fieldsOf(action), ...fields });
   }
 
-  post(path: string, fields: Record<string, string>): Promise<ShownPage> {
-    return this.#ask(path, { method: "POST", body: new URLSearchParams(fields) });
+  /** `headers`: what a browser says about the page of the form. */
+  post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<ShownPage> {
+    return this.#ask(path, { method: "POST", body: new URLSearchParams(fields), headers });
   }
 
-  async #ask(path: string, init: RequestInit): Promise<ShownPage> {
+  async #ask(path: string, init: { method?: string; body?: URLSearchParams; headers?: Record<string, string> }) {
     const cookie = [...this.#cookies].map(([name, value]) => `${name}=${value}`).join("; ");
     const url = new URL(path, "http://localhost");
-    const response = await this.control.handle(new Request(url, { ...init, headers: { cookie } }), this.client);
+    const response = await this.control.handle(
+      new Request(url, { ...init, headers: { cookie, ...init.headers } }),
+      this.client,
+    );
     for (const set of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
       this.#cookies.set(name, value);

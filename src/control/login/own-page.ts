@@ -1,0 +1,19 @@
+/**
+ * Forms are taken from this server's own pages only. A page of a sandbox may be of the same site: its forms get
+ * SameSite cookies, and without TLS it can replace them with its own.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { PageRequest } from "../http/page.ts";
+
+/**
+ * Fault 403 for the form of another page. Browsers send Sec-Fetch-Site over TLS and to loopback addresses, and Origin
+ * with every form; programs send neither.
+ */
+export function requireOwnPage({ headers }: Request, { base }: PageRequest): void {
+  const [site, origin] = [headers.get("sec-fetch-site"), headers.get("origin")];
+  const isForeign =
+    site === null ? origin !== null && URL.parse(origin)?.host !== new URL(base).host : site !== "same-origin";
+  if (isForeign) {
+    throw new Fault(403, "Another page sent this form. Open the address of the login again, and sign in there.");
+  }
+}
