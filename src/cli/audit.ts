@@ -37,10 +37,6 @@ function described({ at, status, actor, actorId, address, action, teamId, object
   const who = [actor, ...(actorId === null ? [] : [actorId]), ...(address === null ? [] : [`from ${address}`])].join(
     " ",
   );
-  const what = [
-    action,
-    ...(teamId === null ? [] : [`team=${teamId}`]),
-    ...(object === null ? [] : [printable(object)]),
-  ];
-  return [new Date(at).toISOString(), status, who, ...what].join("  ");
+  const what = [action, ...(teamId === null ? [] : [`team=${teamId}`]), ...(object === null ? [] : [object])];
+  return printable([new Date(at).toISOString(), status, who, ...what].join("  "));
 }

@@ -303,6 +303,13 @@ describe("CORS", () => {
   });
 });
 
+test("an error shows no key that the client put in the wrong place", async () => {
+  for (const path of [`/sandboxes/${f.apiKey}`, `/v2/sandboxes?state=${f.apiKey}`, `/nothing/${f.apiKey}`]) {
+    const { status, body } = await f.call("GET", path);
+    expect([status >= 400, JSON.stringify(body).includes(f.apiKey)]).toEqual([true, false]);
+  }
+});
+
 describe("the log", () => {
   test("has one line for each request with caller, route and status, and no secret", async () => {
     const id = await f.create({ secure: true, envVars: { PASSWORD: "hunter2" } });

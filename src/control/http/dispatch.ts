@@ -9,6 +9,7 @@ import { inRequest } from "../../base/current-request.ts";
 import { described, masked } from "../../base/log.ts";
 import { hasSteps, step } from "../../base/steps.ts";
 import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
 import { requestIdIn } from "../../contract/request-id.ts";
 import { parseTraceparent, TRACEPARENT_HEADER } from "../../contract/trace-context.ts";
 import type { AuditLog, Origin } from "../access/audit.ts";
@@ -307,15 +308,17 @@ function audit(
 ): void {
   if (origin === undefined) return;
   const { teamID, ...others } = params;
-  const teamId = caller && "team" in caller ? caller.team.id : (teamID ?? null);
+  // A path may hold any text.
+  const named = teamID !== undefined && UUID.test(teamID) ? teamID.toLowerCase() : null;
+  const teamId = caller && "team" in caller ? caller.team.id : named;
   const isRecorded = origin.isRecorded === true && answer.status < 400;
   if (isRecorded) log.noteRecorded(origin, teamId);
   if (isRecorded || route.method === "GET") return;
   const body: Record<string, unknown> =
     answer.status < 400 && typeof answer.body === "object" && answer.body !== null ? { ...answer.body } : {};
   const [created] = CREATED_FIELDS.flatMap((field) => (typeof body[field] === "string" ? [body[field]] : []));
-  const named = [...new Set([...Object.values(others), ...(created === undefined ? [] : [created])])].join(" ");
-  log.note(origin, { teamId, object: named === "" ? (teamID ?? null) : named, status: answer.status });
+  const object = [...new Set([...Object.values(others), ...(created === undefined ? [] : [created])])].join(" ");
+  log.note(origin, { teamId, object: object === "" ? (teamID ?? null) : object, status: answer.status });
 }
 
 function bodyTerms({ maxBytes = REQUEST_BODY_MAX_BYTES }: { maxBytes?: number }, share: BodyShare, clock: Clock) {
@@ -423,7 +426,10 @@ function write({ status, body, stream, headers }: RouteResult): Response {
 function writeError(error: unknown, exchange: Exchange): Response {
   const fault = Fault.from(error);
   exchange.fault = fault;
-  return Response.json(fault.toBody(), { status: fault.status, headers: { ...fault.headers } });
+  const body = fault.toBody();
+  // A client may have put a key where a name belongs.
+  const shown = { ...body, message: masked(body.message) };
+  return Response.json(shown, { status: fault.status, headers: { ...fault.headers } });
 }
 
 function preflight(): Response {

@@ -269,6 +269,16 @@ describe("the audit log", () => {
     expect(Math.max(...listed.map(({ object = "" }: { object?: string }) => object.length))).toBe(256);
   });
 
+  test("takes no text of a path for the id of a team, nor prints it", async () => {
+    const { teamID } = await newTeam("red");
+    const hostile = `\x1b]0;title\x07${"x".repeat(2_000)}`;
+    for (const id of [hostile, teamID.toUpperCase()]) {
+      await call("DELETE", `/admin/teams/${encodeURIComponent(id)}/members/x`);
+    }
+    const about = (await entries()).filter(({ object }: { object?: string }) => object === "x");
+    expect(about.map(({ teamID }: { teamID?: string }) => teamID).toSorted()).toEqual([teamID, undefined]);
+  });
+
   test("has changes of access at once, and all others after a stop", async () => {
     await f.call("DELETE", "/sandboxes/i0");
     await newTeam("red");
