@@ -81,7 +81,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "queued changes of network rules": "are rejected if they would wait too long",
   },
   "src/control/login/login-pages.test.ts": {
-    "attempts to sign in": "can be tried so often for an email address, and so often from a network",
+    "attempts to sign in": "gets 429 after too many attempts for an email address or from a network",
     "logins of a user or API key": "beyond so many logins of a user, the oldest ends",
   },
   "src/control/routes/key-routes.test.ts": {

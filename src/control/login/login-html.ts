@@ -18,7 +18,7 @@ type Html = ReturnType<typeof html>;
 interface Shown {
   status?: number;
   headers?: Record<string, string>;
-  /** A form of the page may lead there, after this server. */
+  /** Origin to which the page's form may lead besides this server (`form-action`). */
   leadsTo?: string;
 }
 
@@ -40,7 +40,7 @@ export function signInPage(given: SignIn, shown: Shown = {}): Promise<Response> 
     "Sign in",
     html`<p>The program at <code>${returnTo}</code> on your computer asks for access, as <code>e2b auth login</code> does.
 If you did not start it, close this page.</p>
-${error === undefined ? "" : html`<p class="error" role="alert">${error}</p>`}
+${error === undefined ? "" : html`<p class="error" role="alert">${sentences(error)}</p>`}
 ${issuer === undefined ? "" : html`<p><a class="button" href="${issuer.address}">Sign in with ${issuer.name}</a></p>`}
 <form method="post" action="${path}/login">${hidden}
 <h2>With a password</h2>
@@ -69,7 +69,17 @@ only if you have just started <code>e2b auth login</code> there.</p>
 }
 
 export function messagePage(title: string, message: string, shown: Shown = {}): Promise<Response> {
-  return page(title, html`<p>${message}</p>`, shown);
+  return page(title, html`<p>${sentences(message)}</p>`, shown);
+}
+
+/** Messages of the API begin in lower case, end without a full stop, and may have a second line. */
+function sentences(message: string): string {
+  const whole = (line: string) => line.replace(/^[a-z]+(?= )/, capitalised) + (/[.!?]$/.test(line) ? "" : ".");
+  return message.split("\n").map(whole).join(" ");
+}
+
+function capitalised(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
 async function page(title: string, body: Html, { status = 200, headers = {}, leadsTo = "" }: Shown): Promise<Response> {

@@ -145,6 +145,15 @@ describe("a login", () => {
 });
 
 describe("a page", () => {
+  test("shows errors of the API as sentences", async () => {
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const { text } = await browser.submit("/login", { secret: "sk_e2b_0" });
+    expect(text).toContain(">This access token is not valid. No user has this token.</p>");
+    const withoutNext = await browser.open("/docs/api/cli");
+    expect(withoutNext.text).toContain("<p>The parameter next must be http://localhost:PORT");
+    expect(withoutNext.text).toContain("open the address that it prints.</p>");
+  });
+
   test("loads nothing, runs no script, is in no frame, and names only its own form targets", async () => {
     const opened = await browser.open(`/docs/api/cli?next=${NEXT}`);
     const consent = await browser.submit("/login", { secret: f.apiKey });
@@ -272,7 +281,7 @@ describe("a password", () => {
     expect((await tryWith({ email: EMAIL, password: PASSWORD })).status).toBe(401);
   });
 
-  test("can be tried so often for an email address, and so often from a network", async () => {
+  test("gets 429 after too many attempts for an email address or from a network", async () => {
     const from = (address: string) => new Browser(f.control, { address, fromTrustedProxy: false });
     const attempt = async (by: Browser, email: string) => {
       await by.open(`/docs/api/cli?next=${NEXT}`);
@@ -282,7 +291,7 @@ describe("a password", () => {
     for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) expect((await attempt(one, `${nth}@x`)).status).toBe(401);
     const { status, headers, text } = await attempt(one, "another@x");
     expect([status, headers.get("retry-after")]).toEqual([429, String(60 / LOGIN_TRIES_PER_MINUTE)]);
-    expect(text).toContain("too many attempts");
+    expect(text).toContain('<p class="error" role="alert">Too many attempts to sign in');
     for (let nth = 0; nth < EMAIL_TRIES_AT_ONCE; nth++) {
       expect((await attempt(from(`192.0.2.${nth + 2}`), EMAIL)).status).toBe(401);
     }

@@ -21,8 +21,8 @@ export function returnAddress(given: string | null): string {
   if (isOpen) return url.origin;
   throw new Fault(
     400,
-    `next must be http://localhost:PORT, the address of a program on your computer, not ${shown(given ?? "nothing")}; ` +
-      "run e2b auth login and open the address that it prints",
+    `The parameter next must be http://localhost:PORT, the address of a program on your computer, not ${shown(given ?? "nothing")}; ` +
+      "run e2b auth login and open the address that it prints.",
   );
 }
 
