@@ -54,13 +54,13 @@ import {
 import { packDisk } from "./packed-disk.ts";
 import { inMiB, type Repository, type Saved } from "./repository.ts";
 
-/** The server holds the lock while it removes old images. */
+/** How long a backup waits for the lock, which the server holds while it removes images. */
 const LOCK_WAIT_MS = scaled(120_000);
 const LOCK_RETRY_MS = 200;
 const MIB = 1024 ** 2;
 const DAY_MS = 24 * 3_600_000;
 
-/** With the same order, headers and owners at every backup, so that unchanged files have unchanged bytes. */
+/** Sorted names, numeric owners and one header format: unchanged files then give unchanged bytes. */
 const TAR = ["tar", "--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--one-file-system"];
 const TAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
 /**

@@ -12,7 +12,10 @@ import { attempt, MINIMAL_ENV } from "../system/command.ts";
 /** Exit code of restic for a repository that does not exist. */
 const NO_REPOSITORY = 10;
 const EXISTS = "config file already exists";
-/** restic repeats a question for 15 minutes, even if the store has refused the key or has no such bucket. */
+/**
+ * Timeout for opening a repository. restic itself retries for 15 minutes, even after a rejected key or a missing
+ * bucket.
+ */
 const OPEN_MS = scaled(30_000);
 /** restic reads ahead of the target by about a hundred mebibytes, which a slow line needs time for. */
 const STALLED_MS = scaled(3_600_000);
@@ -28,7 +31,7 @@ const LIST_MAX_BYTES = 256 * MIB;
 const LOCK_WAIT = "10m";
 /** For short questions: a lock takes restic 0.2 seconds, and writes to the target. */
 const NO_LOCK = "--no-lock";
-/** A command line holds some thousand ids. */
+/** Ids per `restic forget`: a command line holds a few thousand. */
 const FORGET_TURN = 1000;
 
 /** The number of words of restic's command line, these words, an id and a path, then a command that reads the file. */
@@ -169,7 +172,7 @@ export class Repository {
     await this.#alone(["check", "--read-data"]);
   }
 
-  /** The end of what restic says tells why it was not done in time. */
+  /** Runs a short command with a timeout. The end of restic's output gives the reason of a failure. */
   async #ask(words: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
     return await attempt([...this.#restic, ...words], { ...this.#options, signal: AbortSignal.timeout(this.openMs) });
   }
@@ -200,7 +203,7 @@ export class Repository {
     return { id, sentBytes: Number(sentBytes) };
   }
 
-  /** For work that needs all of the repository. A killed restic leaves a lock, and `unlock` removes only such ones. */
+  /** Runs a command that locks the whole repository. `unlock` first removes stale locks, as of a killed restic. */
   async #alone(words: readonly string[]): Promise<void> {
     await this.#do(["unlock"]);
     await this.#do([...words, "--retry-lock", LOCK_WAIT]);
@@ -222,7 +225,7 @@ export class Repository {
   }
 }
 
-/** Ends a backup of which nothing was read for long. */
+/** Aborts a backup that makes no progress for `stalledMs`. */
 class Progress implements Disposable {
   readonly #abort = new AbortController();
   readonly #seen = new Map<string, string>();

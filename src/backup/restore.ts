@@ -40,7 +40,10 @@ const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner"
 const UNTAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
 /** tar's exit code when it could not write some files. */
 const SOME_FILES = 2;
-/** Ends of lines of tar: no tenant can choose them. A volume that is full is the affair of its tenant. */
+/**
+ * tar's messages about the machine's disk, at the end of a line, where no tenant can write. A full volume concerns only
+ * its tenant, so "No space left" is not among them.
+ */
 const OF_MACHINE = /: (?:Input\/output error|Read-only file system)$/m;
 const MACHINE_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EIO", "EROFS"]);
 

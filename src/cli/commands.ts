@@ -1,7 +1,7 @@
 /**
  * Every command of `sandlot` with its arguments and options, and the parser that reads them. The text of --help comes
- * from the same table. A command loads its own file only: `up` becomes `serve`, and loading the whole server twice took
- * a third of a start.
+ * from the same table. A command loads its own file only, so `up`, which becomes `serve`, does not load the server
+ * twice (a third of a start).
  */
 import { parseArgs } from "node:util";
 import { DEFINITIONS } from "../../templates/definitions.ts";
@@ -205,7 +205,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "users default EMAIL TEAM",
-    about: "Set the team that clients choose after a log-in",
+    about: "Set the team that clients choose after a login",
     run: async ({ positionals: [email = "", team = ""] }) =>
       (await import("./people.ts")).preferTeam(config(), email, team),
   },

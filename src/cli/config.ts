@@ -49,9 +49,9 @@ export interface Config {
   builds: BuildLimits;
   /** Per second and team. */
   requestRates: RequestRates;
-  /** The host's limits of each build. */
   /** Days that entries of the audit log are kept. */
   auditDays: number;
+  /** The host's limits of each build. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
   connections: ConnectionLimits;
   quotas: SandboxQuotas;

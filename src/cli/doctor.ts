@@ -53,7 +53,7 @@ export async function markExamined(
   writeFileSync(mark, "");
 }
 
-/** Of a store of an earlier version, which a server may still use, none. */
+/** Returns none for a store of an earlier version: a running server may still use it. */
 export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: string) => void): Promise<Team[]> {
   if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [];
   return await withStore(config, (store) => store.people.teams()).catch((error: unknown) => {

@@ -14,7 +14,7 @@ import { requireRoot } from "./prepare.ts";
 const MADE = {
   kept: "unchanged",
   certificate: "the certificate is new",
-  authority: "both are new; clients that trusted another one before have to be told of this one",
+  authority: "both are new; clients that trusted the previous authority must trust this one",
 };
 
 /** Returns 1 when clients on this machine cannot use it yet. */

@@ -87,7 +87,7 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   machine(): Promise<MachineReadings>;
   /** Days that entries of the audit log are kept, if not the default. */
   auditDays?: number | undefined;
-  /** Of the memory sizes of all sandboxes together. Absent: none. */
+  /** Bound of the memory sizes of all sandboxes together. Absent: no bound. */
   memoryBound?: MemoryBound | undefined;
   /** Signs upload links, and the tokens of logins. */
   linkSecret: Uint8Array;

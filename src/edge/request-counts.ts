@@ -46,7 +46,7 @@ export class RequestCounts {
   }
 }
 
-/** Of a request to a sandbox. */
+/** The class of a request to a sandbox. */
 export function classOf(port: number, target: string): RequestClass {
   if (port !== RUNTIME_PORT) return "service";
   if (target.startsWith("/process.Process/Start")) return "command";

@@ -58,7 +58,7 @@ export class RequestTrace {
 
   constructor(
     private readonly request: TracedRequest,
-    /** For what follows. */
+    /** Sent with the requests that follow from this one. */
     readonly context: TraceContext,
     private readonly parentSpanId: string | undefined,
     private readonly report: Report,

@@ -9,8 +9,8 @@
  *   users/          users, tokens, paths, settings              system/       the sandbox's kernel and C library
  *   journal/        events for the sandbox's log                programs/     programs the host runs for templates
  *
- * The code that every boot loads is small (daemon.ts). The Connect services (calls.ts) and file transfers
- * (file-requests.ts) are loaded by the first request for them.
+ * The code that every boot loads is small (daemon.ts). The Connect services (connect-services.ts) and file
+ * transfers (file-requests.ts) are loaded by the first request for them.
  *
  * The same binary contains a few programs that the host starts inside a sandbox while it builds a template.
  */

@@ -42,7 +42,7 @@ export interface MachineOptions extends BuildOptions {
   quotas?: SandboxQuotas;
   /** Maximum number of sandboxes kept ready for demand; none unless given. */
   readyMax?: number;
-  /** The image that is made on this machine, by nobody but the server. */
+  /** The image that this server itself makes: no program of a tenant is in it. */
   ownImage?: string;
   /** Memory that stays available; absent: memory is not watched. */
   memoryReserve?: MemoryReserve | undefined;

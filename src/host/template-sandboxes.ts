@@ -6,8 +6,8 @@
  * The processes of a start command come from the checkpoint's memory. Without a checkpoint, or if its memory does not
  * fit this host, the sandbox boots and the command runs again.
  *
- * Where is a create admitted? Control decides whether a create is allowed, before it calls the host. The host rejects
- * one only if it cannot make the sandbox. docs/architecture.md lists all these places in their order.
+ * Admission: control decides whether a create is allowed before it calls the host. The host rejects one only if it
+ * cannot make the sandbox. docs/architecture.md lists all these places in their order.
  */
 import { silentOutput } from "../builder/build-log.ts";
 import { BuildSandbox, newToken, type SandboxSource } from "../builder/build-sandbox.ts";

@@ -26,11 +26,11 @@ export const METRIC_TEAMS_MAX = 50;
 export const METRIC_TEMPLATES_MAX = 50;
 export const METRIC_EVENTS_MAX = 200;
 const METRIC_ROUTES_MAX = 200;
-/** Names that other processes report: they handle hostile bytes, and are not trusted with more. */
+/** Distinct names accepted from edge processes and the relay, which handle hostile bytes. */
 const METRIC_NAMES_MAX = 50;
 /** Interval of the measurement of the event loop's delay. */
 const DELAY_LOOK_MS = 500;
-/** Texts asked for within this time are read once. */
+/** Scrapes within this time share one reading. */
 const TEXT_KEPT_MS = 1_000;
 const MIB = 1024 ** 2;
 

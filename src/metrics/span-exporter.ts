@@ -8,12 +8,12 @@ import type { FinishedSpan } from "../base/spans.ts";
 import { isSpanId, isTraceId } from "../contract/trace-context.ts";
 import { type Resource, tracesJson } from "./otlp.ts";
 
-/** Spans that wait: at most some MiB. */
+/** Maximum spans in the queue: a few MiB. */
 export const SPANS_WAITING_MAX = 4_096;
-/** In one request to the collector; writing them as JSON blocks the server for about a millisecond. */
+/** Maximum spans of one request to the collector; writing them as JSON blocks the server for about a millisecond. */
 const SPANS_AT_ONCE_MAX = 256;
 const EXPORT_EVERY_MS = 1_000;
-/** A batch is sent so often when the collector is away or busy, with growing pauses. */
+/** Attempts per batch while the collector is unreachable or busy, with growing pauses. */
 const ATTEMPTS_MAX = 5;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 10_000;
@@ -47,7 +47,7 @@ export class SpanExporter {
   /** Ends the pauses, so that the last spans are sent. */
   readonly #flushing = new AbortController();
   readonly #stopping = new AbortController();
-  /** Counts spans: `dropped` for want of room in the queue, `failed` because the collector did not take them. */
+  /** Counts spans: `dropped` because the queue was full, `failed` because the collector did not take them. */
   onOutcome: (outcome: SpanOutcome, spans: number) => void = () => undefined;
 
   constructor(
@@ -74,7 +74,7 @@ export class SpanExporter {
     }
   }
 
-  /** Sends what waits, for a short time. */
+  /** Sends the queued spans, for at most FLUSH_MS. */
   async stop(): Promise<void> {
     this.#flushing.abort();
     const cutting = setTimeout(() => this.#stopping.abort(), FLUSH_MS);

@@ -38,7 +38,8 @@ export interface Leftovers {
  * Removes everything a sandbox may have. The slot and the user ids are freed last: another sandbox may take them at
  * once, so the record, which would free them a second time, must be gone by then. Throws `Unended` when a process has
  * not ended within `withinMs`. Such a process is cut off from the network and keeps its slot, ids, disk and folder.
- * `onGone` is called when the id may refer to a sandbox restored under it, no longer to this one.
+ * `onRemoved` runs as soon as everything except the slot and the user ids is removed: from then on the id may belong to
+ * a restored sandbox.
  */
 export async function unmake(
   parts: CleanupParts,

@@ -81,8 +81,8 @@ export class Endings {
   }
 
   /**
-   * Removes everything that carries this server's name and belongs to no sandbox in `keep`. All are told to end at once
-   * and are awaited together. A sandbox that does not end never makes this fail.
+   * Removes everything that carries this server's name and belongs to no sandbox in `keep`. All are signalled first
+   * and awaited together. A sandbox that does not end never makes this fail.
    */
   async reap(keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
     const { data, runtimes, network, disks } = this.parts;
@@ -148,7 +148,7 @@ export class Endings {
 
 function runsOn(id: string, cause?: unknown): Fault {
   const message =
-    `sandbox ${id} was told to end, and something in it still runs. ` +
+    `sandbox ${id} was killed, but a process in it has not ended yet. ` +
     "It is cut off from the network; the server removes it as soon as the kernel releases it";
   return new Fault(503, message, { cause });
 }

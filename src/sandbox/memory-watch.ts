@@ -1,6 +1,6 @@
 /**
- * Watches the memory that sandboxes can still get. While less than a reserve is available, the ready pool is given up
- * and control is told at every look: it refuses new runs, and pauses idle sandboxes once the pool holds none.
+ * Watches the memory that sandboxes can still get. While less than a reserve is available, the ready pool is emptied,
+ * and every check sends control an event: control rejects new runs, and pauses idle sandboxes once the pool holds none.
  */
 import type { Clock, Timer } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";

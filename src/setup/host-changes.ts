@@ -38,9 +38,9 @@ export const SETTINGS: readonly RaisedSetting[] = [
 ];
 
 /**
- * Pages of a step: whoever stops ksmd waits until its step has ended. src/host/page-merging.ts sets the sleep between
- * steps. ksmd's own advisor would make steps of ten pages: it takes all processor time of ksmd since boot for that of
- * the first scan.
+ * Pages of a step: stopping ksmd takes until its current step has ended. src/host/page-merging.ts sets the sleep
+ * between steps. ksmd's own advisor would make steps of ten pages: it takes all processor time of ksmd since boot for
+ * that of the first scan.
  */
 const STEP_PAGES = 2_000;
 const SLEEP_MS = 20;

@@ -1,4 +1,4 @@
-/** A timeout or a shortage of resources on this machine. It may pass, so the client is told to retry. */
+/** A timeout or a shortage of resources on this machine. It may pass, so the client gets a Retry-After. */
 import { Fault } from "../contract/fault.ts";
 
 const OVERLOAD_RETRY_AFTER_SECONDS = 5;

@@ -1,6 +1,6 @@
 /**
  * A certificate authority for one domain on one machine, for operators without a public certificate. Its key stays in
- * the data folder. Its certificate, which clients must be told to trust, is in a world-readable folder beside it. The
+ * the data folder. Its certificate, which clients must trust, is in a world-readable folder beside it. The
  * authority is restricted to names of its domain, so trusting it does not affect other sites.
  */
 import { X509Certificate } from "node:crypto";

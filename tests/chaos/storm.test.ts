@@ -1,8 +1,8 @@
 /**
- * The storm of src/control/storm.test.ts on the real machine: clients fight over a few sandboxes through HTTP, timeouts
- * end, and each sandbox holds a word in memory that must survive. The same model judges every change, act and response.
- * Nothing on the machine fails here, so the host may not fail either. A bug planted in the store, a kill that does not
- * wait for the operation in progress, was found by this test.
+ * The storm of src/control/lifecycle/storm.test.ts on the real machine: clients fight over a few sandboxes through
+ * HTTP, timeouts end, and each sandbox holds a word in memory that must survive. The same model judges every change,
+ * act and response. Nothing on the machine fails here, so the host may not fail either. A bug planted in the store, a
+ * kill that does not wait for the operation in progress, was found by this test.
  *
  * SANDLOT_TEST_SEED chooses what clients do, but not the outcome, which depends on timing. SANDLOT_TEST_LONG=1 extends
  * the storm to minutes.

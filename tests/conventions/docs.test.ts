@@ -156,7 +156,7 @@ describe("api.md", () => {
   test("has the bounds of keys and tokens", () => {
     const bounds = tableRows(api, ["Of keys and tokens", "Bound"]).map(({ Bound }) => Bound);
     expect(bounds).toEqual([
-      `${API_KEYS_PER_TEAM_MAX}, then 429; those of log-ins count`,
+      `${API_KEYS_PER_TEAM_MAX}, then 429; those of logins count`,
       `${ACCESS_TOKENS_PER_USER_MAX}, then 429`,
       `1 to ${KEY_NAME_MAX_CHARS} characters, no control character`,
     ]);

@@ -19,7 +19,7 @@ export function serveAdmin(
 ): { stop(): Promise<void> } {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   chmodSync(dirname(path), 0o700);
-  // Of a server that was killed.
+  // A killed server leaves its socket behind.
   rmSync(path, { force: true });
   const server = Bun.serve({
     unix: path,

@@ -10,7 +10,7 @@ interface Times {
   all: number;
 }
 
-/** Of the previous reading; at first those since the boot. */
+/** Processor times at the previous reading; zero at first, so the first result covers the time since boot. */
 let previous: Times = { busy: 0, all: 0 };
 
 export async function machineReadings(operated: Operated): Promise<MachineReadings> {

@@ -35,9 +35,9 @@ export interface ServerStatus {
   tls: string | null;
   publicUrl: string | null;
   metrics: string | null;
-  /** By state. */
+  /** Number of sandboxes by state. */
   sandboxes: Record<string, number>;
-  /** In the ready pool. */
+  /** Sandboxes in the ready pool. */
   ready: number;
   slots: { total: number; free: number };
   memory: {
@@ -45,7 +45,7 @@ export interface ServerStatus {
     availableBytes: number;
     usedBytes: number;
     promisedBytes: number;
-    /** By sharing. */
+    /** Memory saved by sharing pages. */
     savedBytes: number;
   };
   /** The filesystem with the disks of sandboxes. */

@@ -2,7 +2,7 @@
 import { printable } from "../../base/printable.ts";
 import type { AdminSandbox, ServerStatus } from "../admin/server-status.ts";
 
-/** What the server told at one moment. */
+/** The sandboxes at one moment. */
 export interface Sample {
   atMs: number;
   sandboxes: readonly AdminSandbox[];

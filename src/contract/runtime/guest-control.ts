@@ -15,7 +15,7 @@
  *                                             variables replaces it, and serves nothing until it is configured
  *   POST {prefix}collect                    → 204   after a garbage collection
  *   GET  {prefix}ping                       → 204
- *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one per line, for as long as the host listens;
+ *   GET  {prefix}journal    ?journal&after  → 200, one message of the guest's journal per line while the host listens;
  *                                             SETTINGS_LOST_STATUS from a restarted guest with damaged settings
  */
 import { GUEST_MOUNT } from "./guest-programs.ts";

@@ -1,9 +1,10 @@
 /**
  * The audit log: who changed what, from where, with which result. Changes of access (keys, teams, users) are recorded
- * in the transaction that makes them. All others, and refusals, are written in batches, so that no request waits for
- * them; a crash of the server loses at most those of the last second.
+ * in the transaction that makes them. All other changes, and rejected ones, are written in batches, so that no request
+ * waits for them; a crash of the server loses at most those of the last second.
  *
- * Strangers cannot fill it: of their requests only failed logins are recorded, few of them, and apart from the rest.
+ * Clients without valid credentials cannot fill it: of their requests only failed logins are recorded, at a limited
+ * rate and apart from the rest.
  */
 import type { Timer } from "../../base/clock.ts";
 import { described, masked } from "../../base/log.ts";
@@ -22,11 +23,11 @@ export const AUDIT_WAITING_MAX = 20_000;
  * out neither the entries of others nor those about its keys.
  */
 const AUDIT_ENTRIES_PER_TEAM_MAX = 100_000;
-/** Failed logins that are kept, and how many of them are recorded: so many at once, then so many a minute. */
+/** Failed logins that are kept, and the burst and rate at which they are recorded. */
 const FAILED_LOGINS_KEPT_MAX = 10_000;
 export const FAILED_LOGINS_AT_ONCE = 100;
 export const FAILED_LOGINS_PER_MINUTE = 6;
-/** A team may have so many more until the oldest are removed. */
+/** Surplus entries after which the oldest of a team are removed. */
 const AUDIT_TRIMMED_EVERY = 1_000;
 const AUDIT_SWEEP_MS = 3_600_000;
 const AUDIT_SWEEP_ROWS = 500;
@@ -37,22 +38,22 @@ const DAY_MS = 86_400_000;
 
 export interface Actor {
   kind: AuditEntry["actor"];
-  /** Of the API key, user or admin token. */
+  /** Id of the API key, user or admin token. */
   id: string | null;
 }
 
-/** Of a request without valid credentials. */
+/** The actor of a request without valid credentials. */
 export const STRANGER: Actor = { kind: "stranger", id: null };
 
 /** Where a change comes from. */
 export interface Origin {
   actor: Actor;
-  /** Of the client; null for a command on the machine. */
+  /** Address of the client; null for a command on the machine. */
   address: string | null;
   requestId: string | null;
   /** `METHOD /path` of the endpoint, or the command. */
   action: string;
-  /** Of the response, if the change succeeds. */
+  /** Status of the response if the change succeeds. */
   status: number;
   /** Set once the change is recorded in its own transaction. */
   isRecorded?: boolean;
@@ -120,7 +121,7 @@ export class AuditLog {
   /** Entries since the last removal of surplus ones, by team and subject. */
   readonly #written = new Map<string, { teamId: string | null; subject: string; count: number }>();
   readonly #failedLogins: TokenBucket;
-  /** Since the last failed login that was recorded. */
+  /** Failed logins since the last one that was recorded. */
   #unrecordedLogins = 0;
 
   constructor(
@@ -131,7 +132,7 @@ export class AuditLog {
     this.#failedLogins = new TokenBucket(flow, services.clock.now());
   }
 
-  /** Removes old entries now and then. */
+  /** Removes expired entries now, and again every hour. */
   start(): void {
     const { idleClock, background } = this.services;
     background.run("old entries of the audit log could not be removed", () => this.#sweep());
@@ -172,7 +173,7 @@ export class AuditLog {
     this.#flushSoon();
   }
 
-  /** Writes what waits. After a failure of the store the entries wait for the next time. */
+  /** Writes the queued entries. If the store fails, they stay queued for the next flush. */
   async flush(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#flush());
     await this.#writing;
@@ -221,7 +222,7 @@ export class AuditLog {
 
   #count(teamId: string | null, subject: string): void {
     const key = `${teamId} ${subject}`;
-    // The first entry since the start counts as many: earlier ones are not known.
+    // The number of entries stored before this start is unknown, so the first one triggers a removal.
     const group = this.#written.get(key) ?? { teamId, subject, count: AUDIT_TRIMMED_EVERY };
     group.count += 1;
     this.#written.set(key, group);

@@ -97,6 +97,9 @@ interface Credentials {
 
 type BearerCredentials = Pick<Credentials, "headers" | "store" | "logins">;
 
+/**
+ * The E2B SDK shows the first line of a message. The second line is for people who read the response.
+ */
 export async function authenticateKey(given: Credentials): Promise<Callers["key"]> {
   const { headers, store, now } = given;
   const secret = headers.get("x-api-key");
@@ -199,7 +202,7 @@ export async function authenticateAdmin({ headers, client, store, now }: Credent
   return { actor: { kind: "admin", id: token.id } };
 }
 
-/** Whether the request is one of an administrator, also with an invalid token. */
+/** Whether the request claims to be an administrator's; the token may still be invalid. */
 function isAdmin({ headers, client }: Credentials): boolean {
   return client?.isRoot === true || (headers.get("x-admin-token") ?? "") !== "";
 }

@@ -8,7 +8,7 @@ import { EncryptJWT, errors, type JWTPayload, jwtDecrypt, jwtVerify, SignJWT } f
 import type { z } from "zod";
 
 const ISSUER = "sandlot";
-/** Tokens of this server have less than half of it. */
+/** Longer tokens are rejected unread; tokens of this server have less than half this length. */
 const LOGIN_TOKEN_MAX_CHARS = 8192;
 
 export class LoginTokens {
@@ -41,7 +41,7 @@ export class LoginTokens {
       .encrypt(this.#sealing);
   }
 
-  /** The claims of a signed token; `expired` if that is all that is wrong with it; else `invalid`. */
+  /** The claims of a signed token; `expired` if it is otherwise valid; else `invalid`. */
   async read<C extends z.ZodType>(
     purpose: string,
     token: string,
@@ -53,7 +53,7 @@ export class LoginTokens {
     );
   }
 
-  /** As `read`, for a sealed one. */
+  /** As `read`, for a sealed token. */
   async open<C extends z.ZodType>(
     purpose: string,
     token: string,

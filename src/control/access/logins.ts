@@ -1,7 +1,7 @@
 /**
  * Logins: a client that signed in gets an access token for an hour and a refresh token, which it exchanges for the next
- * pair. A refresh token is valid once; its second use ends the login, because one of the two users has stolen it. A
- * login ends at the latest after 90 days, and at once when it is revoked, or its user or API key is deleted.
+ * pair. A refresh token is valid once; its second use ends the login, because one of the two senders has a stolen
+ * token. A login ends at the latest after 90 days, and at once when it is revoked, or its user or API key is deleted.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -17,7 +17,7 @@ export const LOGIN_MS = 90 * 24 * 60 * 60_000;
 export const LOGIN_ACCESS_MS = 60 * 60_000;
 /** Clients that lost a response, or that refresh twice at once, get the same pair again for this long. */
 export const REFRESH_REPEATED_WITHIN_MS = 30_000;
-/** Of a user or an API key; a further one ends the oldest. */
+/** Maximum per user or API key; a further login ends the oldest. */
 export const LOGINS_PER_OWNER_MAX = 100;
 
 const accessClaims = z.object({ sid: z.uuid() });
@@ -71,7 +71,7 @@ export class Logins {
     return this.#pair(login);
   }
 
-  /** Undefined: the token is not valid, or not any more. */
+  /** Undefined: the token is invalid or expired. */
   async refresh(refreshToken: string, visit: Visit): Promise<TokenPair | undefined> {
     const { store, clock, log } = this.parts;
     const now = clock.now();
@@ -102,7 +102,7 @@ export class Logins {
     }
   }
 
-  /** Fault 401 for an access token that is not valid, or not any more. */
+  /** Fault 401 for an invalid or expired access token. */
   async callerOf(accessToken: string): Promise<LoginCaller> {
     const now = this.parts.clock.now();
     const claims = await this.tokens.read("access", accessToken, accessClaims, now);

@@ -16,7 +16,7 @@ const HASHING = { algorithm: "argon2id", memoryCost: 65_536, timeCost: 3 } as co
 /** One uses a processor for a third of a second: a flood of logins leaves the others to sandboxes. */
 const HASHES_AT_ONCE = 1;
 export const PASSWORDS_WAITING_MAX = 16;
-/** Of no user: a random password with the same cost. */
+/** Compared for unknown users, so that they take as long as a wrong password: a random one, hashed at the same cost. */
 const NOBODYS_HASH =
   "$argon2id$v=19$m=65536,t=3,p=1$8dVWOcixDLxgm4yY+VTBBj5vMyuC1L5qAah0vHqyEeQ$HUQBFnCDrDMVN7d+u4O/wYYgqv0JZjSmMF7QPZirVNw";
 

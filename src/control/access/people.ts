@@ -8,14 +8,14 @@ import type { Team, User } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { type Recording, record } from "./audit.ts";
 
-/** Of every server. */
+/** Created at the first start of every server. */
 export const OPERATOR_EMAIL = "operator@localhost";
 export const DEFAULT_TEAM_SLUG = "default";
 
 export const TEAMS_MAX = 1_000;
 export const USERS_MAX = 10_000;
 export const MEMBERS_PER_TEAM_MAX = 500;
-/** A log-in creates a key in each of them. */
+/** A login creates a key in each of them. */
 export const TEAMS_PER_USER_MAX = 50;
 
 interface PeopleServices extends Recording {

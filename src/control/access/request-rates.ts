@@ -1,6 +1,6 @@
 /**
  * Request rate limits. A team, or a user for requests without a team, has a budget for each kind of request: a burst,
- * then a steady rate. Requests without a valid key share a budget per client address. A valid key is never refused
+ * then a steady rate. Requests without a valid key share a budget per client address. A valid key is never rejected
  * because of other requests from its address.
  */
 import type { Clock } from "../../base/clock.ts";
@@ -86,7 +86,7 @@ interface Owner {
 
 /** The owner of the budget that pays for a request. */
 export function ownerOf(caller: NonNullable<Callers[Authentication]>): Owner {
-  // An administrator does not use up the team's budget, nor is held up by it.
+  // An administrator neither uses the team's budget nor is limited by it.
   if ("actor" in caller && caller.actor.kind === "admin") return { id: caller.actor.id ?? "", ...ADMIN };
   if ("actor" in caller && caller.actor.kind === "root") return { id: "root", ...ADMIN };
   if ("team" in caller) return { id: caller.team.id, name: "this team", rates: caller.team.limits };

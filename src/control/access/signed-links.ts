@@ -1,7 +1,7 @@
 /**
  * Finds the sandbox of a signed link. With one address for all sandboxes a link names none, so the sandbox is the one
  * whose token made the signature. Every candidate is compared in full, so timing reveals nothing. A client that guesses
- * is soon told to wait, but a matching signature is never refused: many clients may share one address.
+ * soon gets a Retry-After, but a matching signature is never rejected: many clients may share one address.
  */
 import { timingSafeEqual } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";

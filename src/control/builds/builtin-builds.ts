@@ -1,6 +1,6 @@
 /**
  * Builds of the built-in templates. A template is built on demand: ahead by the operator, or by a create, whose client
- * is told to retry. Requests during a build join it. A build of the previous version serves until the new version is
+ * gets a Retry-After. Requests during a build join it. A build of the previous version serves until the new version is
  * ready.
  */
 
@@ -117,7 +117,7 @@ export class BuiltinBuilds {
     }
   }
 
-  /** The last build, if it failed and no caller has been told. */
+  /** The last build, if it failed and no caller has got its error. */
   async #failed(templateId: string): Promise<Build | undefined> {
     const last = this.#last.get(templateId);
     const build = last === undefined ? undefined : await this.services.store.builds.byId(last);

@@ -271,7 +271,7 @@ export class LifecycleCore {
     }
   }
 
-  /** As `kill` of the store. */
+  /** Moves the row to `killing`, or records the request; see `kill` in the store. */
   beginKill(sandbox: Sandbox): Promise<Sandbox | undefined> {
     const { sandboxes } = this.store;
     const kill = async () => {

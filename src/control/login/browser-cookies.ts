@@ -23,7 +23,7 @@ export function newCookie(name: string, value: string, from: PageRequest, lastsM
   return `${fullName(name, from)}=${value}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${lastsMs / 1000}${secure}`;
 }
 
-/** With the prefix, no neighbouring host name can set the cookie. */
+/** The prefix `__Host-` keeps sibling hosts, such as sandboxes, from setting the cookie. */
 function fullName(name: string, from: PageRequest): string {
   return isSecure(from) ? `__Host-${name}` : name;
 }

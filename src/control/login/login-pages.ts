@@ -32,7 +32,7 @@ const ISSUER_RETURN_PATH = "/login/oidc/callback";
 const COOKIE = "sandlot-login";
 const CLIENT_ID = "e2b-cli";
 const SHOWN_WHEN_REFUSED = [401, 403, 429, 502, 503];
-/** The credentials, or the user, were refused. */
+/** The credentials or the user were rejected. */
 const FAILED_LOGIN = [401, 403];
 
 const formClaims = z.object({ browser: z.string(), returnTo: z.string() });
@@ -51,9 +51,9 @@ interface SignedIn {
   owner: LoginOwner;
   /** For people: an email address or the name of a team. */
   name: string;
-  /** How, for the audit log. */
+  /** How the user signed in, for the audit log. */
   by: string;
-  /** As in the grant. */
+  /** See the claims of a grant. */
   password?: string;
   accessToken?: string;
   /** For the browser. */
@@ -84,7 +84,7 @@ export class LoginPages {
     oauth("/oauth/revoke", (request, from) => this.#revoke(request, from)),
   ];
 
-  /** Also shows the outcome, for which the CLI returns the browser to the address that it opened. */
+  /** Also shows the outcome: the CLI sends the browser back here with `state`. */
   async #begin(request: Request, from: PageRequest): Promise<Response> {
     const search = searchOf(request);
     const outcome = search.get("state");
@@ -173,7 +173,7 @@ export class LoginPages {
     });
   }
 
-  /** With the page to sign in again, and the reason, when that did not work. */
+  /** Runs `work`. A failure with one of SHOWN_WHEN_REFUSED shows the sign-in page again, with the reason. */
   async #orAgain(
     { browser, returnTo }: { browser: string; returnTo: string },
     from: PageRequest,
@@ -219,7 +219,7 @@ export class LoginPages {
     throw new Fault(404, "This server has no OpenID Connect issuer.");
   }
 
-  /** Fault 401, without a word on which of the two was wrong. */
+  /** Fault 401. The message does not reveal which of the two was wrong. */
   async #signedIn(fields: URLSearchParams, request: Request, from: PageRequest): Promise<SignedIn> {
     const { store } = this.parts;
     const secret = fields.get("secret")?.trim();

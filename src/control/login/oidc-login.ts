@@ -28,7 +28,7 @@ interface OidcSecrets {
   nonce: string;
 }
 
-/** Of one request to the issuer; a login takes up to four. */
+/** Timeout of one request to the issuer; a login sends up to four. */
 const ISSUER_WITHIN_MS = 5_000;
 const ISSUER_RESPONSE_MAX_BYTES = 512 * 1024;
 /** Logins that ask the issuer at the same time. */
@@ -66,7 +66,7 @@ export class OidcLogin {
     });
   }
 
-  /** The user with whom the browser returned. Fault 401 or 403 when the issuer or the settings refuse. */
+  /** The user that signed in at the issuer. Fault 401 or 403 when the issuer or the settings reject the login. */
   async finish(returned: URL, { verifier, nonce }: OidcSecrets, visit: Visit): Promise<User> {
     const email = await this.#asked(async (client, configuration) => {
       const tokens = await client.authorizationCodeGrant(configuration, returned, {

@@ -33,7 +33,7 @@ async function list(
   sandboxId: string | undefined,
   query: z.infer<typeof listEventsQuery>,
 ): Promise<RouteResult> {
-  // So that a caller finds every event that it has already seen happen.
+  // Flushed first: the list must contain every event whose response the caller has already received.
   await activity.events.flush();
   const events = await store.sandboxEvents.list({
     teamId,

@@ -195,7 +195,7 @@ describe("an API key", () => {
     await makeKey(me);
   });
 
-  test("is made for each team of a log-in, or for none", async () => {
+  test("is made for each team of a login, or for none", async () => {
     const [me, other] = [await operator(), await stranger()];
     await f.store.people.join(me.userId, other.teamId, false);
     await fillTeam(other.teamId, 0);

@@ -60,7 +60,7 @@ export const metricRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { activity }) {
       requireOwn(caller.team, params.teamID);
       const { from, to } = spanOf(query);
-      // So that a caller finds every event that it has already seen happen.
+      // Flushed first: the numbers must contain every event whose response the caller has already received.
       await activity.events.flush();
       const points = await activity.teams.read(caller.team.id, from, to);
       return { body: points.map(({ at, ...values }) => ({ ...timesOf(at), ...values })) };

@@ -65,7 +65,7 @@ async function asNode({ store, lifecycle, machine, instanceId }: Services): Prom
       ...readings.metrics,
       allocatedCPU: allocated.cpuCount,
       allocatedMemoryBytes: allocated.memoryMB * MIB,
-      // Sandboxes get none.
+      // Sandboxes use no huge pages.
       hugePagesTotal: 0,
       hugePagesUsed: 0,
       hugePagesReserved: 0,

@@ -61,7 +61,7 @@ const serverRoutes: readonly Route[] = [
       const body = await store.transaction(async (tables) => {
         const listed: z.infer<typeof listedTeam>[] = [];
         for (const { team, isDefault } of await tables.people.teamsOf(userId)) {
-          const key = { teamId: team.id, name: "made by a log-in", createdBy: userId };
+          const key = { teamId: team.id, name: "made by a login", createdBy: userId };
           const { secret } = await createApiKeyIn({ store: tables, ids, clock, origin }, key);
           listed.push({ teamID: team.id, name: team.name, apiKey: secret, isDefault });
         }

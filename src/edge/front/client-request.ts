@@ -24,7 +24,7 @@ export interface ClientRequest {
   readonly isDisconnected: boolean;
   /** Called once when the request is over: responded to, aborted, or its tunnel closed. */
   onOver: (() => void) | undefined;
-  /** Aborted when `onGone` is called. */
+  /** Aborted when `onDisconnect` is called. */
   readonly signal: AbortSignal;
 
   /** Charges the unsent part of the response to this budget. Absent if another mechanism bounds it. */

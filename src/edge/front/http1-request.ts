@@ -62,7 +62,7 @@ export class Http1Request implements ClientRequest {
   /** Whether the end of the connection ends the response. */
   #untilClose = false;
   #isDiverted = false;
-  /** The client was told that the connection closes after this response. */
+  /** The response says that the connection closes after it. */
   #isLast = false;
   /** Bytes of the body read since the response was completed. */
   #unwantedBytes = 0;

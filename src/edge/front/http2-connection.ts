@@ -42,7 +42,7 @@ export interface Http2Carried {
   /** A DATA frame of this size arrives. Returns false if the body has ended. */
   bodyComes(bytes: number): boolean;
   bodyCame(content: Bytes): void;
-  /** Returns true if the library must be told. */
+  /** Returns true if the library must see the end. */
   bodyEnded(): boolean;
   /** The client's window for the response, relative to the initial window. */
   window: number;

@@ -102,7 +102,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#handOn();
   }
 
-  /** The client waits to be told to send its body (RFC 9110, 10.1.1). */
+  /** The client waits for 100 Continue before it sends its body (RFC 9110, 10.1.1). */
   get #awaitsContinue(): boolean {
     if (this.#hasAll || this.#untakenBytes > 0 || this.#state !== "awaited" || this.stream.closed) return false;
     return this.headers.get("expect")?.toLowerCase() === "100-continue";

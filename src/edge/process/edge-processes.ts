@@ -199,7 +199,7 @@ export class EdgeProcesses implements ClientListeners {
   }
 }
 
-/** The process handles hostile bytes, so its word is checked. */
+/** The process handles hostile bytes, so its values are validated. */
 function originOf({ origin }: WakeRequest): RequestOrigin | undefined {
   if (typeof origin?.id !== "string" || !isRequestId(origin.id)) return undefined;
   const { id, trace } = origin;

@@ -1,7 +1,7 @@
 /** Spans of an edge process until its next report to the server, which exports them. */
 import type { FinishedSpan } from "../../base/spans.ts";
 
-/** In one report. */
+/** Maximum spans of one report. */
 const EDGE_SPANS_MAX = 2_000;
 
 export interface SpanReport {

@@ -1,6 +1,6 @@
 /**
  * The head of a service's response, and what arrived after it. Interim responses (100, 103) are skipped: the edge has
- * told the client to continue already, and early hints are only hints.
+ * sent the client 100 Continue already, and early hints are only hints.
  */
 import { type ResponseHead, ResponseHeadReader } from "../../http1/response-head.ts";
 import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "../limits.ts";

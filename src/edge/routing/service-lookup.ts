@@ -207,7 +207,7 @@ export class ServiceLookup {
 
   /**
    * A request that was sent may have had its effect, so it is not sent again to the next run. The connection may end
-   * before this process hears that the sandbox is being paused.
+   * before this process learns that the sandbox is being paused.
    */
   async #unanswered(
     address: SandboxAddress,

@@ -1,6 +1,6 @@
 /**
- * One end of a connection, with backpressure. Bytes that the kernel does not accept at once are buffered and the writer
- * is told to stop. Bytes that arrive while paused are buffered too. So each end buffers at most one chunk, as the
+ * One end of a connection, with backpressure. Bytes that the kernel does not accept at once are buffered, and the
+ * writer must pause. Bytes that arrive while paused are buffered too. So each end buffers at most one chunk, as the
  * kernel delivers it, per direction.
  */
 
@@ -207,7 +207,8 @@ export class Peer {
     this.#countIncoming();
     if (unsent > 0) this.owner.held(-unsent);
     const whole = error === undefined && unsent === 0;
-    // The reader gets an end event too, but after a broken connection the owner hears first and can cut the flow.
+    // The reader gets an end event too, but after a broken connection the owner learns of it first and can cut the
+    // flow.
     if (!whole) this.owner.closed(this, whole);
     this.#ended = true;
     this.#deliver();

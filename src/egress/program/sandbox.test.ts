@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import type { Relayed } from "./sandbox.ts";
 
-/** A connection of the sandbox; `onGoOn` runs when it is read again. */
+/** A connection of the sandbox; `onResume` runs when it is read again. */
 class FakeFlow implements Relayed {
   readonly movedAt = 0;
   readonly isStalled = false;

@@ -151,7 +151,7 @@ test("JSON strings may contain any number of brackets, quotes and backslashes", 
   expect(codeOf(response)).toMatch(/not_found|internal/);
 });
 
-// Seen to fail without retoldErrors(): all were 500 internal, as if the daemon were at fault.
+// Guards against 500 internal, which would blame the guest.
 test.each<[string, number[] | Uint8Array]>([
   ["ends in the middle", [0x0a, 0xff, 0xff, 0xff, 0xff, 0x7f, 1]],
   ["has a number without end", new Uint8Array(50).fill(0xff)],

@@ -100,7 +100,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     },
   );
 
-  // Seen to fail with an errorAnswer() that has one form for all: the status of the table instead of 200.
+  // Guards against one form of errors for all calls: a stream responds 200, then sends its error.
   test.each(ROWS.flatMap(({ stream, ...row }) => (stream ? [{ ...row, stream }] : [])))(
     "a stream ends with $code",
     async ({ code, stream }) => {

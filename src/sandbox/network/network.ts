@@ -329,8 +329,8 @@ export class Network {
   }
 
   async #free({ slot, willResume }: Freed): Promise<void> {
-    // `forget` also waits for changes in progress: a cancelled build frees its slot while it opens an address. Both run
-    // to their end, because a retry of `leave` would report success while the first call still waits.
+    // `forget` also waits for changes in progress, such as a cancelled build that opens an address. Both run to their
+    // end: a retry of `beforeReuse` would succeed while the first call still waits.
     const done = await Promise.allSettled([this.#egress.forget(slot), this.beforeReuse(this.address(slot))]);
     for (const each of done) if (each.status === "rejected") throw each.reason;
     // The edge has responded to its clients by now, and no other sandbox has the address yet.

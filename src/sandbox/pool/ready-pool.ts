@@ -37,7 +37,7 @@ const READY_STOCKS_MAX = 256;
 export interface ReadyPoolParts {
   /** Starts a sandbox that no client waits for. */
   startAhead(wanted: Beginning): Promise<string>;
-  /** Nothing in it goes on until it is let go. */
+  /** Freezes the sandbox until `thaw`, if anything but its guest can run in it. */
   stop(id: string): Promise<void>;
   /** False: the sandbox has ended. */
   thaw(id: string): boolean;
@@ -64,7 +64,7 @@ export class ReadyPool {
   /** Running starts that a client waits for. */
   #served = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
-  /** When the first of the creates came that now follow one another. */
+  /** Start of the current series of creates. */
   #burstAt = Number.NEGATIVE_INFINITY;
   #next: { at: number; timer: Timer } | undefined;
   #discarding = 0;

@@ -27,8 +27,8 @@ export class Unended extends Fault {
   readonly processes: string;
 
   constructor(pids: readonly number[], waitedMs: number) {
-    const count = pids.length === 1 ? "one process was" : `${pids.length} processes were`;
-    super(503, `${count} told to end and did not within ${waitedMs} ms`);
+    const count = pids.length === 1 ? "one process" : `${pids.length} processes`;
+    super(503, `${count} did not end within ${waitedMs} ms after SIGKILL`);
     this.processes = pids.slice(0, UNENDED_SHOWN_MAX).map(describe).join("; ");
   }
 }

@@ -33,7 +33,7 @@ test("an operator's token creates a key, which grants access to the team's sandb
 
   const mine = (await sandlotKeys(server(), "list"))
     .split("\n")
-    .filter((line) => /functional test|made by a log-in/.test(line));
+    .filter((line) => /functional test|made by a login/.test(line));
   for (const line of mine) await sandlotKeys(server(), "revoke", line.slice(0, 36));
   expect((await ask("GET", "/api-keys", member)).status).toBe(401);
 });
