@@ -13,8 +13,8 @@ export interface RequestOrigin {
 
 export const REQUEST_ID_HEADER = "x-request-id";
 
-/** Short, and without characters that mean anything to a log, a terminal or a header. */
-const FORM = /^[A-Za-z0-9._-]{1,64}$/;
+/** Short, without characters that mean anything to a log, a terminal or a header, and no key or token. */
+const FORM = /^(?!.*(?:e2b_|sandlot_admin_|eyJ))[A-Za-z0-9._-]{1,64}$/;
 
 export function isRequestId(text: string): boolean {
   return FORM.test(text);

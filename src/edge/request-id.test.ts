@@ -39,6 +39,8 @@ describe("a request to a runtime", () => {
     ["with two", ["X-Request-ID: a", "X-Request-ID: b"]],
     ["with a long one", [`X-Request-ID: ${"x".repeat(65)}`]],
     ["with a space in it", ["X-Request-ID: a b"]],
+    ["that is a key", ["X-Request-ID: e2b_0123456789abcdef0123456789abcdef01234567"]],
+    ["that is an admin token", ["X-Request-ID: sandlot_admin_0123456789abcdef0123"]],
     ["with a quote in it", ['X-Request-ID: a"b']],
     ["with bytes beyond ASCII in it", ["X-Request-ID: \xe9"]],
     ["with an escape sequence in it", ["X-Request-ID: \x1b[31m"]],
