@@ -243,13 +243,15 @@ function outgoingRequest(
   { port }: SandboxAddress,
   { maskedHost }: ServiceTarget,
 ): OutgoingRequest {
-  const { method, headers } = client;
+  const { method } = client;
   const isForRuntime = port === RUNTIME_PORT;
+  const isShared = isOnOwnAddress(client.headers);
+  // Cookies of the server's own address are those of the login pages.
+  const headers = isShared && isForRuntime ? client.headers.without("cookie") : client.headers;
   const isGuest = isForRuntime && method === "GET" && /^\/files(\?|$)/.test(target);
   const upgrade = isForRuntime ? undefined : upgradeOf(client);
   const own = isForRuntime ? ownHeaders(client) : undefined;
   const ownOfResponse = isForRuntime ? idLine(client) : new HeaderLines();
-  const isShared = isOnOwnAddress(headers);
   if (isShared) addOwnAddressLines(ownOfResponse, isForRuntime);
   const withheld = isShared ? (isForRuntime ? WITHHELD_OF_RUNTIME : WITHHELD_OF_SERVICE) : undefined;
   // A new connection for each request: addresses pass from one sandbox to the next, and an idle connection must not.

@@ -36,11 +36,13 @@ test.each([
   ["a signed link", "GET", "/files?path=/x.html&signature=v1_x", []],
   ["a signed link for an upload", "POST", "/files?path=/x.html&signature=v1_x", ["Content-Length: 0"]],
   ["a request that names the sandbox in a header", "GET", "/docs/api/cli", NAMED],
-])("the response to %s runs no script and sets nothing for the address", async (_, method, target, lines) => {
+])("the response to %s runs no script and sets nothing for the address, whose cookies stay behind", async (_, method, target, lines) => {
   await using service = await hostile();
   edge.place({ runtimePort: service.port });
   edge.findSigned = async () => SANDBOX;
-  const headers = await headersOf(target, ["Host: api.example.com", ...lines], method);
+  const cookie = "Cookie: __Host-sandlot-login=1";
+  const headers = await headersOf(target, ["Host: api.example.com", cookie, ...lines], method);
+  expect(service.received.join().toLowerCase()).not.toContain("cookie");
   expect(headers.filter((line) => line.startsWith("content-security-policy"))).toEqual([
     "content-security-policy: sandbox",
   ]);
@@ -64,7 +66,8 @@ test("a response of another port, named in a header, is cached for that sandbox 
 test("on its own host name a sandbox decides all its headers", async () => {
   await using service = await hostile();
   edge.place({ runtimePort: service.port });
-  const headers = await headersOf("/files", [`Host: ${hostOf(RUNTIME_PORT)}`]);
+  const headers = await headersOf("/files", [`Host: ${hostOf(RUNTIME_PORT)}`, "Cookie: a=b"]);
+  expect(service.received.join().toLowerCase()).toContain("cookie: a=b");
   expect(headers).toContain("content-security-policy: script-src *");
   expect(headers.filter((line) => line.startsWith("vary"))).toEqual(["vary: accept"]);
   expect(names(headers)).toContain("set-cookie");
