@@ -20,7 +20,7 @@ import { Disks } from "../images/disk/disks.ts";
 import { Images } from "../images/images.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Manifest } from "../sandbox/checkpoint/manifest.ts";
-import { Volumes } from "../sandbox/volume/volumes.ts";
+import { Volumes } from "../sandbox/volume/volume-disks.ts";
 import { STORE_VERSION } from "../store/copy.ts";
 import { openStore } from "../store/store.ts";
 import { attempt, run } from "../system/command.ts";
@@ -29,7 +29,15 @@ import { SHARED_IDS } from "../system/id-range.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { backUp } from "./backup.ts";
-import { backupsAmong, CONTENTS, newestBackup, olderThan, PART, parseContents, requireComplete } from "./contents.ts";
+import {
+  backupsAmong,
+  CONTENTS,
+  newestBackup,
+  olderThan,
+  PART_TAG,
+  parseContents,
+  requireComplete,
+} from "./contents.ts";
 import { Repository } from "./repository.ts";
 import { restore } from "./restore.ts";
 import { makeQuickRepository, PASSWORD } from "./testing/quick-repository.ts";
@@ -162,7 +170,7 @@ describe("a backup", () => {
   test("can be removed as a whole after restic was killed, as can the remains of failed ones, but not the newest", async () => {
     const before = await repository().list();
     const newest = backupsAmong(before).at(-1);
-    const killed = repository().saveOutput("/file", ["bash", "-c", "kill -9 $PPID"], [PART]);
+    const killed = repository().saveOutput("/file", ["bash", "-c", "kill -9 $PPID"], [PART_TAG]);
     expect(await failureOf(killed)).toContain("restic could not backup");
     expect(readdirSync(join(target, "locks"))).toHaveLength(1);
     await repository().forget(olderThan(Date.parse(newest?.time ?? "") - 1, before));

@@ -46,10 +46,10 @@ import {
   KEPT_FILES,
   newContents,
   olderThan,
-  PART,
   PART_FILE,
+  PART_TAG,
+  STAGING_MOUNT,
   STORE,
-  VIEW,
 } from "./contents.ts";
 import { packDisk } from "./packed-disk.ts";
 import { inMiB, type Repository, type Saved } from "./repository.ts";
@@ -73,14 +73,14 @@ const TAR_FAILED = 2;
 const SIGPIPE_EXIT = 128 + 13;
 const REASON_SHOWN_CHARS = 300;
 
-interface Server {
+interface BackupSource {
   data: DataFolder;
   cacheFolder: string;
   /** Version of this program. */
   program: string;
 }
 
-interface Order {
+interface BackupOptions {
   /** Whether a repository that does not exist is made. */
   init: boolean;
   /** Backups older than this are removed after a complete one. */
@@ -90,9 +90,9 @@ interface Order {
 
 /** Returns false if something is missing in the backup; the rest can be restored. */
 export async function backUp(
-  server: Server,
+  server: BackupSource,
   repository: Repository,
-  { init, keepDays, lockWaitMs = LOCK_WAIT_MS }: Order,
+  { init, keepDays, lockWaitMs = LOCK_WAIT_MS }: BackupOptions,
   say: (line: string) => void,
 ): Promise<boolean> {
   using _lock = await lockOf(server.data, lockWaitMs);
@@ -134,7 +134,7 @@ class Backup {
   #sentBytes = 0;
 
   constructor(
-    private readonly server: Server,
+    private readonly server: BackupSource,
     private readonly repository: Repository,
     private readonly mounts: Mounts,
     private readonly disks: Disks,
@@ -156,8 +156,8 @@ class Backup {
     await this.#packDisks();
     const kept = KEPT_FILES.map((name) => join(data.path, name)).filter((path) => existsSync(path));
     await run(["cp", "--archive", "--", ...kept, this.#draft]);
-    mkdirSync(VIEW, { recursive: true, mode: 0o700 });
-    await run(["mount", "--bind", this.#draft, VIEW]);
+    mkdirSync(STAGING_MOUNT, { recursive: true, mode: 0o700 });
+    await run(["mount", "--bind", this.#draft, STAGING_MOUNT]);
     const cached = await this.#showCached();
     const images = await this.#saveImages();
     this.#copyFetchedNotes();
@@ -165,7 +165,7 @@ class Backup {
     const { program, cacheFolder } = this.server;
     const createdAt = new Date().toISOString();
     rmSync(this.#tarCode, { force: true });
-    const main = this.#count(await this.repository.save(VIEW, [PART, this.#group])).id;
+    const main = this.#count(await this.repository.save(STAGING_MOUNT, [PART_TAG, this.#group])).id;
     const missing = this.#missing;
     const facts = { program, storeVersion, createdAt, cacheFolder };
     const file = join(this.#draft, CONTENTS);
@@ -183,7 +183,7 @@ class Backup {
   }
 
   async remove(): Promise<void> {
-    if (isMountPoint(VIEW)) await run(["umount", "--recursive", VIEW]);
+    if (isMountPoint(STAGING_MOUNT)) await run(["umount", "--recursive", STAGING_MOUNT]);
     await run(["rm", "--recursive", "--force", "--one-file-system", "--", this.#draft], { timeoutMs: null });
   }
 
@@ -263,7 +263,7 @@ class Backup {
     ].flat();
     const cached: Contents["cached"] = {};
     for (const path of paths.sort()) {
-      const [source, target] = [join(cacheFolder, path), join(VIEW, "cache", path)];
+      const [source, target] = [join(cacheFolder, path), join(STAGING_MOUNT, "cache", path)];
       mkdirSync(target, { recursive: true });
       await run(["mount", "--bind", "--options=ro", source, target]);
       const digest = await digestOf(source);
@@ -272,7 +272,7 @@ class Backup {
     }
     for (const name of images) {
       const below = belowFile(cacheFolder, name);
-      if (existsSync(below)) copyFileSync(below, belowFile(join(VIEW, "cache"), name));
+      if (existsSync(below)) copyFileSync(below, belowFile(join(STAGING_MOUNT, "cache"), name));
     }
     return cached;
   }
@@ -323,7 +323,7 @@ class Backup {
   async #saveVolumes(say: (line: string) => void): Promise<Contents["volumes"]> {
     const folder = join(this.server.data.path, "volumes");
     const volumes: Contents["volumes"] = {};
-    const target = join(dirname(VIEW), "backup-volume");
+    const target = join(dirname(STAGING_MOUNT), "backup-volume");
     mkdirSync(target, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(folder).filter((each) => !each.startsWith("."))) {
       const image = join(folder, name, "disk.img");
@@ -355,7 +355,7 @@ class Backup {
       await this.repository.saveOutput(
         PART_FILE,
         ["bash", "-c", ALLOW_CHANGES, this.#tarCode, ...tar],
-        [PART, this.#group],
+        [PART_TAG, this.#group],
       ),
     );
   }

@@ -16,7 +16,7 @@ const FORMAT = 1;
  *   checkpoints/NAME                 as in the pool, with the disk without its holes
  *   cache/PATH                       what checkpoints and templates need of the cache folder
  */
-export const VIEW = "/run/sandlot/backup";
+export const STAGING_MOUNT = "/run/sandlot/backup";
 
 /** Name of the one file in the last snapshot. */
 export const CONTENTS = "/backup.json";
@@ -28,7 +28,7 @@ export const FETCHED_NOTES = "fetched-images";
 
 /** Tag of the last snapshots, which are the backups, and of the snapshots that they name. */
 export const BACKUP = "backup";
-export const PART = "part";
+export const PART_TAG = "part";
 /** Of all snapshots of one backup. */
 export const groupTag = () => `backup-${crypto.randomUUID()}`;
 const GROUP = /^backup-[0-9a-f-]{36}$/;

@@ -1,6 +1,6 @@
 /** Where a backup may go, which ones this program reads, and which are old. */
 import { expect, test } from "bun:test";
-import { BACKUP, olderThan, PART, parseContents } from "./contents.ts";
+import { BACKUP, olderThan, PART_TAG, parseContents } from "./contents.ts";
 import { Repository, requireTarget } from "./repository.ts";
 
 test("a target is an absolute path or a repository of restic, and needs a password", () => {
@@ -26,10 +26,10 @@ test("a backup of a later version is refused with the name of that version", () 
 test("old backups are removed as a whole, with the remains of failed ones, but never the newest", () => {
   const group = (n: number) => `backup-00000000-0000-0000-0000-00000000000${n}`;
   const made = (id: string, day: number, ...tags: string[]) => ({ id, time: `2026-11-0${day}T00:00:00Z`, tags });
-  const remains = made("remains", 1, PART, group(1));
-  const whole = [made("part", 2, PART, group(2)), made("whole", 3, BACKUP, group(2))];
-  const newest = [made("newest-part", 4, PART, group(3)), made("newest", 5, BACKUP, group(3))];
-  const running = made("running", 6, PART, group(4));
+  const remains = made("remains", 1, PART_TAG, group(1));
+  const whole = [made("part", 2, PART_TAG, group(2)), made("whole", 3, BACKUP, group(2))];
+  const newest = [made("newest-part", 4, PART_TAG, group(3)), made("newest", 5, BACKUP, group(3))];
+  const running = made("running", 6, PART_TAG, group(4));
   const all = [remains, ...whole, made("of another program", 3), ...newest, running];
   const before = (day: number) => olderThan(Date.parse(`2026-11-0${day}T00:00:00Z`), all);
   expect(before(3)).toEqual(["remains"]);
@@ -39,13 +39,15 @@ test("old backups are removed as a whole, with the remains of failed ones, but n
 
 test("a snapshot that restic does not name is an error", async () => {
   const silent = new Repository("/backups", ["bash", "-c", ":"], "/tmp", {});
-  await expect(silent.saveOutput("/file", ["true"], [PART])).rejects.toThrow("restic could not name the new snapshot");
+  await expect(silent.saveOutput("/file", ["true"], [PART_TAG])).rejects.toThrow(
+    "restic could not name the new snapshot",
+  );
 });
 
 test("a target that takes nothing for long ends the backup", async () => {
   const repeats = `echo '{"message_type":"status","bytes_done":7,"current_files":["/x"]}'`;
   const hung = ["bash", "-c", `while ${repeats}; do sleep 0.05; done`];
-  const stopped = new Repository("/backups", hung, "/tmp", {}, 500).save("/folder", [PART]);
+  const stopped = new Repository("/backups", hung, "/tmp", {}, 500).save("/folder", [PART_TAG]);
   await expect(stopped).rejects.toThrow("/backups has taken nothing for");
 });
 

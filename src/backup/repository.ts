@@ -96,7 +96,7 @@ export class Repository {
 
   /** Makes the repository unless it exists. Returns whether it is new. */
   async make(): Promise<boolean> {
-    const { exitCode, stderr } = await this.#ask(["init"]);
+    const { exitCode, stderr } = await this.#probe(["init"]);
     if (exitCode === 0) return true;
     if (!stderr.includes(EXISTS)) throw this.#failed("make a repository", stderr);
     await this.require();
@@ -105,7 +105,7 @@ export class Repository {
 
   /** Throws Fault 404 when there is no repository. */
   async require(): Promise<void> {
-    const { exitCode, stderr } = await this.#ask(["cat", "config", NO_LOCK]);
+    const { exitCode, stderr } = await this.#probe(["cat", "config", NO_LOCK]);
     if (exitCode === 0) return;
     if (exitCode !== NO_REPOSITORY) throw this.#failed("open the repository", stderr);
     throw new Fault(
@@ -135,19 +135,19 @@ export class Repository {
 
   /** All snapshots, the oldest first. */
   async list(): Promise<Listed[]> {
-    const output = await this.#do(["snapshots", "--json", NO_LOCK], LIST_MAX_BYTES);
+    const output = await this.#run(["snapshots", "--json", NO_LOCK], LIST_MAX_BYTES);
     const listed = (JSON.parse(output) ?? []) as Partial<Listed>[];
     const snapshots = listed.map(({ id = "", time = "", tags = [] }) => ({ id, time, tags }));
     return snapshots.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
   }
 
   async text(id: string, path: string): Promise<string> {
-    return await this.#do(["dump", NO_LOCK, id, path], LIST_MAX_BYTES);
+    return await this.#run(["dump", NO_LOCK, id, path], LIST_MAX_BYTES);
   }
 
   async restore(id: string, folder: string, target: string, excluded: readonly string[]): Promise<void> {
     const options = excluded.flatMap((path) => ["--exclude", path]);
-    await this.#do(["restore", `${id}:${folder}`, "--target", target, ...options]);
+    await this.#run(["restore", `${id}:${folder}`, "--target", target, ...options]);
   }
 
   /** Passes a saved file to a command, and returns how the command ended. It has then read the whole file. */
@@ -162,23 +162,23 @@ export class Repository {
   /** Removes snapshots, and the data that only they have. */
   async forget(ids: readonly string[]): Promise<void> {
     for (let first = 0; first < ids.length; first += FORGET_TURN) {
-      await this.#alone(["forget", ...ids.slice(first, first + FORGET_TURN)]);
+      await this.#runExclusively(["forget", ...ids.slice(first, first + FORGET_TURN)]);
     }
-    if (ids.length > 0) await this.#alone(["prune"]);
+    if (ids.length > 0) await this.#runExclusively(["prune"]);
   }
 
   /** Reads everything and compares it with its digests. */
   async check(): Promise<void> {
-    await this.#alone(["check", "--read-data"]);
+    await this.#runExclusively(["check", "--read-data"]);
   }
 
   /** Runs a short command with a timeout. The end of restic's output gives the reason of a failure. */
-  async #ask(words: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
+  async #probe(words: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
     return await attempt([...this.#restic, ...words], { ...this.#options, signal: AbortSignal.timeout(this.openMs) });
   }
 
   async #saved(words: readonly string[]): Promise<Saved> {
-    using progress = new Progress(this.stalledMs);
+    using progress = new StallTimer(this.stalledMs);
     const { exitCode, stdout, stderr } = await attempt(
       [...this.#restic, "backup", "--json", "--host", HOST, ...words],
       {
@@ -204,12 +204,12 @@ export class Repository {
   }
 
   /** Runs a command that locks the whole repository. `unlock` first removes stale locks, as of a killed restic. */
-  async #alone(words: readonly string[]): Promise<void> {
-    await this.#do(["unlock"]);
-    await this.#do([...words, "--retry-lock", LOCK_WAIT]);
+  async #runExclusively(words: readonly string[]): Promise<void> {
+    await this.#run(["unlock"]);
+    await this.#run([...words, "--retry-lock", LOCK_WAIT]);
   }
 
-  async #do(words: readonly string[], outputMaxBytes = MIB): Promise<string> {
+  async #run(words: readonly string[], outputMaxBytes = MIB): Promise<string> {
     const options = { ...this.#options, outputMaxBytes };
     const { exitCode, stdout, stderr } = await attempt([...this.#restic, ...words], options);
     if (exitCode !== 0) throw this.#failed(words[0] ?? "", stderr || stdout);
@@ -226,7 +226,7 @@ export class Repository {
 }
 
 /** Aborts a backup that makes no progress for `stalledMs`. */
-class Progress implements Disposable {
+class StallTimer implements Disposable {
   readonly #abort = new AbortController();
   readonly #seen = new Map<string, string>();
   #timer: Timer | undefined;

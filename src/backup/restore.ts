@@ -9,8 +9,8 @@ import { EXT4_MOUNT } from "../images/disk/prototypes.ts";
 import { cachedGuests } from "../images/guest-folders.ts";
 import { belowFile } from "../images/image-folder.ts";
 import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
+import { VOLUME_FACTS } from "../sandbox/volume/volume-disks.ts";
 import { makeImage, mountImage } from "../sandbox/volume/volume-image.ts";
-import { VOLUME_FACTS } from "../sandbox/volume/volumes.ts";
 import { STORE_VERSION } from "../store/copy.ts";
 import { run } from "../system/command.ts";
 import { DataFolder, restoreNote } from "../system/data-folder.ts";
@@ -25,12 +25,12 @@ import {
   PART_FILE,
   parseContents,
   requireComplete,
+  STAGING_MOUNT,
   STORE,
-  VIEW,
 } from "./contents.ts";
+import { removeOverlayOrigin } from "./overlay-origin.ts";
 import { unpackDisk } from "./packed-disk.ts";
 import type { Repository } from "./repository.ts";
-import { untie } from "./untied-disk.ts";
 
 const SYNC_MS = scaled(600_000);
 const FAILURE_SHOWN_CHARS = 300;
@@ -47,14 +47,14 @@ const SOME_FILES = 2;
 const OF_MACHINE = /: (?:Input\/output error|Read-only file system)$/m;
 const MACHINE_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EIO", "EROFS"]);
 
-interface Place {
+interface RestoreTarget {
   dataFolder: string;
   cacheFolder: string;
 }
 
 /** `id`: another backup than the newest. Returns false if a part could not be restored; the rest is usable. */
 export async function restore(
-  place: Place,
+  place: RestoreTarget,
   repository: Repository,
   id: string | undefined,
   say: (line: string) => void,
@@ -125,7 +125,7 @@ class Restore {
   readonly #cacheStage: string;
 
   constructor(
-    private readonly place: Place,
+    private readonly place: RestoreTarget,
     private readonly repository: Repository,
     private readonly contents: Contents,
     private readonly mounts: Mounts,
@@ -142,7 +142,7 @@ class Restore {
     // Cached folders are renamed into place, so they must be on the filesystem of the cache folder.
     await run(["mount", "--bind", this.#cacheStage, cache]);
     const excluded = [...present].map((path) => `/cache/${path}`);
-    await this.repository.restore(this.contents.main, VIEW, this.#stage, excluded);
+    await this.repository.restore(this.contents.main, STAGING_MOUNT, this.#stage, excluded);
     await run(["umount", cache]);
   }
 
@@ -196,7 +196,7 @@ class Restore {
     const { disk, manifest } = checkpointFolder(folder);
     unpackDisk(`${disk}.packed`, disk);
     for (const file of [`${disk}.packed`, `${disk}.packed.parts`]) rmSync(file);
-    await this.#whileMounted(disk, untie);
+    await this.#whileMounted(disk, removeOverlayOrigin);
     // The guest's folder is named by its path.
     const [from, to] = [this.contents.cacheFolder, this.place.cacheFolder].map((path) => JSON.stringify(`${path}/`));
     const text = readFileSync(manifest, "utf8").replaceAll(from?.slice(0, -1) ?? "", to?.slice(0, -1) ?? "");

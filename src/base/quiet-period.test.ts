@@ -10,28 +10,28 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await setImmediate();
 }
 
-function rush() {
+function setUp() {
   const clock = new ManualClock(0);
   const quietPeriod = new QuietPeriod(clock, MAX_MS);
-  let came = 0;
-  const wait = () => void quietPeriod.wait().then(() => came++);
+  let finished = 0;
+  const wait = () => void quietPeriod.wait().then(() => finished++);
   const begin = () => {
     const end = Promise.withResolvers<void>();
     const done = quietPeriod.run(() => end.promise);
     return { end, done };
   };
-  return { clock, quietPeriod, begin, wait, came: () => came };
+  return { clock, quietPeriod, begin, wait, came: () => finished };
 }
 
 test("background work begins at once while no foreground work runs", async () => {
-  const { wait, came, clock } = rush();
+  const { wait, came, clock } = setUp();
   wait();
   await settle();
   expect([came(), clock.timers]).toEqual([1, 0]);
 });
 
 test("background work waits for all foreground work, also new and failing", async () => {
-  const { begin, wait, came, clock } = rush();
+  const { begin, wait, came, clock } = setUp();
   const first = begin();
   wait();
   const second = begin();
@@ -45,7 +45,7 @@ test("background work waits for all foreground work, also new and failing", asyn
 });
 
 test("background work is not delayed beyond the maximum", async () => {
-  const { begin, wait, came, clock } = rush();
+  const { begin, wait, came, clock } = setUp();
   begin();
   wait();
   await clock.advance(MAX_MS - 1, settle);

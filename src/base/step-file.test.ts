@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stepsInto } from "./step-file.ts";
-import { isRecording, recordSteps, step } from "./steps.ts";
+import { recordSteps, recordsUsage, step } from "./steps.ts";
 import { untilTrue } from "./testing/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "steps-"));
@@ -16,7 +16,7 @@ afterEach(() => {
 test("steps are written until the file is full", async () => {
   const file = join(folder, "steps");
   recordSteps({ read: () => ({ server: 1 }), write: stepsInto(file, { writeEveryMs: 1, maxBytes: 300 }) });
-  for (let made = 0; isRecording(); made++) {
+  for (let made = 0; recordsUsage(); made++) {
     step(`step ${made}`, () => undefined);
     await Bun.sleep(2);
   }
@@ -30,5 +30,5 @@ test("steps are written until the file is full", async () => {
 test("a file that cannot be written to ends the recording, not the server", async () => {
   recordSteps({ read: () => ({}), write: stepsInto(join(folder, "none", "x"), { writeEveryMs: 1, maxBytes: 300 }) });
   step("one", () => undefined);
-  await untilTrue(() => !isRecording());
+  await untilTrue(() => !recordsUsage());
 });

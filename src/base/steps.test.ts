@@ -4,14 +4,14 @@ import { inRequest } from "./current-request.ts";
 import type { FinishedSpan } from "./spans.ts";
 import {
   beginStep,
-  hasSteps,
-  isRecording,
   noteUse,
+  recordCalls,
   recordSteps,
+  recordsAnySteps,
+  recordsUsage,
   type Step,
   spanOfStep,
   step,
-  stepsOf,
 } from "./steps.ts";
 
 afterEach(() => recordSteps(undefined));
@@ -86,7 +86,7 @@ describe("steps", () => {
         return `${name} of ${this.#size}`;
       }
     }
-    stepsOf(Disk.prototype, { attach: (name: string) => `attach ${name}` });
+    recordCalls(Disk.prototype, { attach: (name: string) => `attach ${name}` });
     expect(await new Disk().attach("a")).toBe("a of 7");
     const steps = recorded();
     expect(await new Disk().attach("b")).toBe("b of 7");
@@ -94,7 +94,7 @@ describe("steps", () => {
   });
 
   test("are not recorded without a recorder", () => {
-    expect(isRecording()).toBe(false);
+    expect(recordsUsage()).toBe(false);
     const steps = recorded();
     const end = beginStep("begun");
     recordSteps(undefined);
@@ -150,7 +150,7 @@ describe("without counters, steps", () => {
     await inRequest({ id: "two", trace: { ...trace, isSampled: false } }, async () => step("unsampled", () => 1));
     step("alone", () => 1);
     beginStep("alone")();
-    expect({ spans, isRecording: isRecording(), hasSteps: hasSteps() }).toEqual({
+    expect({ spans, isRecording: recordsUsage(), hasSteps: recordsAnySteps() }).toEqual({
       spans: [],
       isRecording: false,
       hasSteps: true,

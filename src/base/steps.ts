@@ -104,12 +104,12 @@ export function noteUse(consumer: string, ms: number): void {
 }
 
 /** True: the use of each step is recorded, so collecting it is worthwhile. */
-export function isRecording(): boolean {
+export function recordsUsage(): boolean {
   return recording?.read !== undefined;
 }
 
 /** True: steps become spans of traces, or are recorded otherwise. */
-export function hasSteps(): boolean {
+export function recordsAnySteps(): boolean {
   return recording !== undefined;
 }
 
@@ -120,7 +120,7 @@ export function spanOfStep({ span, name, beganAt, wallMs, failed }: Step): Finis
 }
 
 /** Turns calls of these methods into steps, for an object or the prototype of a class. */
-export function stepsOf<T extends object>(subject: T, names: CallNames<T>): void {
+export function recordCalls<T extends object>(subject: T, names: CallNames<T>): void {
   wrapCalls(subject, names, step);
 }
 

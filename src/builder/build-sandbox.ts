@@ -6,14 +6,14 @@ import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox } from "../contract/internal/host.ts";
 import { type GuestProgramName, guestProgram } from "../contract/runtime/guest-programs.ts";
 import { buildFile } from "../contract/runtime/image-files.ts";
-import type { Origin } from "../sandbox/booting.ts";
+import type { DiskOrigin } from "../sandbox/booting.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import { GuestCommands } from "../sandbox/guest-link/guest-commands.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
-import { shortened } from "./shown-step.ts";
+import { shortened } from "./step-line.ts";
 
 const HOME_MAX_CHARS = 1024;
 /** Maximum size of a passwd file in which a build looks up homes. */
@@ -24,7 +24,7 @@ const GUEST_PROGRAM_SAID_MAX_CHARS = 16 * 1024;
 /** Creates unlisted sandboxes. */
 export interface SandboxSource {
   /** Boots a sandbox with a fresh disk or a copy of `origin`. Its guest has the settings of the request. */
-  boot(request: CreateSandbox, origin?: Origin): Promise<string>;
+  boot(request: CreateSandbox, origin?: DiskOrigin): Promise<string>;
   /** The same path as a client's create. */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
   readonly running: RunningSandboxes;
@@ -34,7 +34,7 @@ export interface SandboxSource {
 
 export interface BuildSandboxRequest extends Omit<CreateSandbox, "accessTokens"> {
   /** The disk is a copy of this one instead of a fresh one. */
-  origin?: Origin | undefined;
+  origin?: DiskOrigin | undefined;
   /** Created on the path of a client's create, from the checkpoint if there is one. */
   isAsForClient?: boolean;
 }

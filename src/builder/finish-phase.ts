@@ -6,8 +6,8 @@ import type { BuildContext } from "./build-context.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
 import { imageKey, startKey } from "./layer-key.ts";
-import { shortened } from "./shown-step.ts";
 import { startUntilReady } from "./start-command.ts";
+import { shortened } from "./step-line.ts";
 import type { StepPhase } from "./step-phase.ts";
 
 const NOT_KEPT =

@@ -4,7 +4,7 @@
  */
 import { statSync, utimesSync } from "node:fs";
 import { Leases } from "../base/leases.ts";
-import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
+import { KeyedQueue } from "../base/serial-queue.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CheckpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
@@ -36,7 +36,7 @@ interface LayerBounds {
 
 export class Layers {
   /** Protects a layer from being replaced or removed while a disk is cloned from it. */
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
   readonly #leases = new Leases();
 
   /** `checkpointing` writes into `checkpoints`, which holds layers only. */

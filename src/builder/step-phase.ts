@@ -5,7 +5,7 @@ import type { Base, BuildJob, Progress } from "./build-job.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
 import { stepKey } from "./layer-key.ts";
 import type { Layer } from "./layers.ts";
-import { shown } from "./shown-step.ts";
+import { stepLine } from "./step-line.ts";
 import { isDiskStep, runStep } from "./steps.ts";
 
 export class StepPhase {
@@ -78,6 +78,6 @@ export class StepPhase {
 
   #announce(at: number, step: BuildStep, prefix: string): void {
     this.job.at = String(at + 1);
-    this.job.say("info", `[${at + 1}/${this.job.request.steps.length}] ${prefix}${shown(step)}`);
+    this.job.say("info", `[${at + 1}/${this.job.request.steps.length}] ${prefix}${stepLine(step)}`);
   }
 }

@@ -27,13 +27,13 @@ export function audit(config: Config, { team, actor, object, limit = LIMIT_DEFAU
     // A deleted team is known by its id only.
     const teamId = team === undefined || /^[0-9a-f-]{36}$/.test(team) ? team : (await teamNamed(store, team)).id;
     for (const entry of await store.auditLog.list({ teamId, actorId: actor, object }, undefined, count)) {
-      console.log(json ? JSON.stringify(asAuditView(entry)) : described(entry));
+      console.log(json ? JSON.stringify(asAuditView(entry)) : entryLine(entry));
     }
     return 0;
   });
 }
 
-function described({ at, status, actor, actorId, address, action, teamId, object }: AuditEntry): string {
+function entryLine({ at, status, actor, actorId, address, action, teamId, object }: AuditEntry): string {
   const who = [actor, ...(actorId === null ? [] : [actorId]), ...(address === null ? [] : [`from ${address}`])].join(
     " ",
   );

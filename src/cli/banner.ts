@@ -78,11 +78,11 @@ export function shellWord(text: string): string {
 }
 
 export function ownUrl({ hostname, port }: Listen): string {
-  return `http://${reachable(hostname)}:${port}`;
+  return `http://${connectableHost(hostname)}:${port}`;
 }
 
 /** A wildcard address to listen on is not one to connect to. */
-function reachable(hostname: string): string {
+function connectableHost(hostname: string): string {
   if (hostname === "0.0.0.0" || hostname === "::") return "127.0.0.1";
   return hostname.includes(":") ? `[${hostname}]` : hostname;
 }

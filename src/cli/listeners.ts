@@ -24,7 +24,7 @@ const PORT_CHECK_MS = 20;
 
 const HTTPS_PORT = 443;
 
-interface Served {
+interface ListenerOptions {
   fronts: ClientListeners;
   /** Idle timeout of a connection, if not the default. Streams to sandboxes may be idle for longer. */
   idleSeconds?: number;
@@ -39,7 +39,7 @@ export class Listeners {
     readonly stop: (force: boolean) => Promise<void>,
   ) {}
 
-  static async open(config: Config, served: Served): Promise<Listeners> {
+  static async open(config: Config, served: ListenerOptions): Promise<Listeners> {
     const { listen } = config;
     const idleMs = (served.idleSeconds ?? IDLE_SECONDS) * 1000;
     const plain = await listening(listen, "SANDLOT_LISTEN", () => served.fronts.begin({ ...listen, idleMs }));
@@ -59,7 +59,7 @@ export class Listeners {
 /** Undefined: there is no certificate. */
 async function withTls(
   config: Config,
-  served: Served,
+  served: ListenerOptions,
   idleMs: number,
 ): Promise<(TlsAddresses & Pick<Listeners, "stop">) | undefined> {
   const { domain, tlsListen: listen, certificate } = config.addresses;

@@ -21,7 +21,7 @@ test("the endpoint alone is enough", () => {
       timeoutMs: 10_000,
       resource: { "service.name": "sandlot", "service.version": "1.2.3", "host.name": expect.any(String) },
     },
-    sampling: { followsClient: true, ratio: 1 },
+    sampling: { parentBased: true, ratio: 1 },
   });
 });
 
@@ -43,18 +43,18 @@ test("each variable has its effect, and that of traces alone wins", () => {
     timeoutMs: 700,
     resource: { "service.name": "mine", "deployment.environment.name": "a,b" },
   });
-  expect(parsed?.sampling).toEqual({ followsClient: false, ratio: 0.25 });
+  expect(parsed?.sampling).toEqual({ parentBased: false, ratio: 0.25 });
   const exact = { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://127.0.0.1:1/in" };
   expect(parse({ ...ENDPOINT, ...exact })?.exporting.url).toBe("http://127.0.0.1:1/in");
 });
 
 test.each([
-  ["always_on", { followsClient: false, ratio: 1 }],
-  ["always_off", { followsClient: false, ratio: 0 }],
-  ["traceidratio", { followsClient: false, ratio: 1 }],
-  ["parentbased_always_on", { followsClient: true, ratio: 1 }],
-  ["parentbased_always_off", { followsClient: true, ratio: 0 }],
-  ["parentbased_traceidratio", { followsClient: true, ratio: 1 }],
+  ["always_on", { parentBased: false, ratio: 1 }],
+  ["always_off", { parentBased: false, ratio: 0 }],
+  ["traceidratio", { parentBased: false, ratio: 1 }],
+  ["parentbased_always_on", { parentBased: true, ratio: 1 }],
+  ["parentbased_always_off", { parentBased: true, ratio: 0 }],
+  ["parentbased_traceidratio", { parentBased: true, ratio: 1 }],
 ])("the sampler %s", (sampler, sampling) => {
   expect(parse({ ...ENDPOINT, OTEL_TRACES_SAMPLER: sampler })?.sampling).toEqual(sampling);
 });

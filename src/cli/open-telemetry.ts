@@ -128,9 +128,9 @@ function samplingOf(sampler: string, argument: string): Sampling {
     const known = [...kinds, ...kinds.map((each) => `${PARENT_BASED}${each}`)].join(", ");
     throw invalid("OTEL_TRACES_SAMPLER", `one of ${known}`, sampler);
   }
-  if (ratio !== "argument") return { followsClient, ratio };
+  if (ratio !== "argument") return { parentBased: followsClient, ratio };
   const given = Number(argument);
-  if (/^\d*\.?\d+$/.test(argument) && given <= 1) return { followsClient, ratio: given };
+  if (/^\d*\.?\d+$/.test(argument) && given <= 1) return { parentBased: followsClient, ratio: given };
   throw invalid("OTEL_TRACES_SAMPLER_ARG", "a number from 0 to 1", argument);
 }
 

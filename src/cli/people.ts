@@ -8,7 +8,7 @@ import {
   createTeam,
   createUser,
   deleteUser,
-  type Left,
+  type KeyCounts,
   removeMember,
   renameTeam,
   teamNamed,
@@ -108,7 +108,7 @@ function withMember(
   return printing(config, async (store) => work(store, await teamNamed(store, slug), await userNamed(store, email)));
 }
 
-function aboutKeys({ revokedKeys, validKeys }: Left): string[] {
+function aboutKeys({ revokedKeys, validKeys }: KeyCounts): string[] {
   if (validKeys > 0) {
     return [`still valid: ${validKeys} API keys that this user made; \`sandlot keys list --team TEAM\` shows keys`];
   }

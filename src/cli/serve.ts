@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { described, type Log, onLogLine, stderrLog } from "../base/log.ts";
 import { stepsInto } from "../base/step-file.ts";
-import { hasSteps, type Step, spanOfStep } from "../base/steps.ts";
+import { recordsAnySteps, type Step, spanOfStep } from "../base/steps.ts";
 import { version } from "../base/version.ts";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { LocalImages } from "../builder/registry/local-images.ts";
@@ -41,8 +41,8 @@ import { ServiceNotices } from "../system/service-notices.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { serveAdmin } from "./admin/admin-socket.ts";
 import { machineReadings } from "./admin/machine-readings.ts";
-import { type Operated, readings } from "./admin/readings.ts";
-import { adminRoutes } from "./admin/server-status.ts";
+import { readings, type ServerParts } from "./admin/readings.ts";
+import { adminSocketRoutes } from "./admin/server-status.ts";
 import { banner, ownUrl } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
@@ -77,13 +77,13 @@ export async function serve(config: Config): Promise<number> {
   const observed = observe(operated, spans);
   const control = openControl(operated, opened);
   observed.metrics.watchWakes(control.directory);
-  if (hasSteps()) traceStore(store);
+  if (recordsAnySteps()) traceStore(store);
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no space for the store", error: described(error) });
   });
   const traces = spans && {
     sampling: openTelemetry.sampling,
-    traced: (report: SpanReport) => spans.addReported(report),
+    traced: (report: SpanReport) => spans.addUntrusted(report),
   };
   const listening = await listen(operated, { control, observed, traces, program: await program });
   const { listeners } = listening;
@@ -138,7 +138,7 @@ function recordSteps({ stepsFile }: Config, { cgroup }: DataFolder, spans: SpanE
   traceHost(write, keep && cgroup);
 }
 
-interface OpenedData {
+interface ServerData {
   store: Store;
   blobs: FolderBlobs;
   definitions: readonly BuiltinDefinition[];
@@ -147,7 +147,7 @@ interface OpenedData {
 }
 
 /** The store, with the rows of a first start, and uploaded files. */
-async function openData(config: Config, data: DataFolder): Promise<OpenedData> {
+async function openData(config: Config, data: DataFolder): Promise<ServerData> {
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
@@ -191,29 +191,29 @@ async function openHost(config: Config, data: DataFolder, files: FolderBlobs): P
   });
 }
 
-interface Observed {
+interface Instruments {
   metrics: ServerMetrics;
   recentLines: RecentLines;
 }
 
 /** Counts what the store, the host and the log do. */
-function observe(operated: Operated, spans: SpanExporter | undefined): Observed {
+function observe(operated: ServerParts, spans: SpanExporter | undefined): Instruments {
   const { store, host } = operated;
   const metrics = new ServerMetrics({ version: version(), read: () => readings(operated) });
   metrics.watchHost(host);
   metrics.watchStore(store);
   const recentLines = new RecentLines();
   onLogLine((entry, line) => {
-    metrics.onLogEntry(entry);
+    metrics.countLogEntry(entry);
     recentLines.add(line, entry.level);
   });
-  host.parts.network.onDecisions = (decisions) => metrics.relayReported(decisions);
-  if (spans !== undefined) spans.onOutcome = (outcome, count) => metrics.spansEnded(outcome, count);
-  host.parts.dns.onDecision = (decision) => metrics.dnsDecided(decision);
+  host.parts.network.onDecisions = (decisions) => metrics.countRelayReport(decisions);
+  if (spans !== undefined) spans.onOutcome = (outcome, count) => metrics.countSpans(outcome, count);
+  host.parts.dns.onDecision = (decision) => metrics.countDnsDecision(decision);
   return { metrics, recentLines };
 }
 
-function openControl(operated: Operated, { blobs, definitions }: OpenedData): Control {
+function openControl(operated: ServerParts, { blobs, definitions }: ServerData): Control {
   const { data, store, host, config } = operated;
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
@@ -244,20 +244,23 @@ function openControl(operated: Operated, { blobs, definitions }: OpenedData): Co
   });
 }
 
-interface Listening {
+interface OpenListeners {
   listeners: Listeners;
   /** Ends every connection. */
   stop(): Promise<void>;
 }
 
-interface Opened extends Pick<EdgeOptions, "traces"> {
+interface ListenParts extends Pick<EdgeOptions, "traces"> {
   control: Control;
-  observed: Observed;
+  observed: Instruments;
   program: string;
 }
 
 /** Opens the server: to clients through the edge, to Prometheus, and to the operator's commands. */
-async function listen(operated: Operated, { control, observed, traces, program }: Opened): Promise<Listening> {
+async function listen(
+  operated: ServerParts,
+  { control, observed, traces, program }: ListenParts,
+): Promise<OpenListeners> {
   const { data, host, config } = operated;
   const { metrics, recentLines } = observed;
   const { trustedProxies } = config.addresses;
@@ -274,7 +277,7 @@ async function listen(operated: Operated, { control, observed, traces, program }
     trustedProxies,
     limits: config.connections,
     log: edgeLog(log),
-    counted: (report) => metrics.edgeReported(report),
+    counted: (report) => metrics.countEdgeReport(report),
     traces,
   });
   host.parts.network.beforeReuse = (address) => edge.closeConnectionsTo(address);
@@ -282,7 +285,7 @@ async function listen(operated: Operated, { control, observed, traces, program }
   const prometheus = config.metrics === undefined ? undefined : await serveMetrics(config.metrics, metrics);
   const admin = serveAdmin(
     data.adminSocket,
-    adminRoutes(operated, { control, metrics, recentLines, tls: listeners.tls }),
+    adminSocketRoutes(operated, { control, metrics, recentLines, tls: listeners.tls }),
     (request) => control.handle(request, { address: "", fromTrustedProxy: false, isRoot: true }),
   );
   const stop = async () => {

@@ -29,7 +29,7 @@ export async function limits(config: Config, args: readonly string[]): Promise<n
   }
   return await withStore(config, async (store) => {
     const teams = slug === undefined ? await store.people.teams() : [await change(store, slug, changes)];
-    for (const team of teams) console.log(described(team));
+    for (const team of teams) console.log(teamLine(team));
     return 0;
   });
 }
@@ -69,7 +69,7 @@ function change(store: Store, slug: string, changes: TeamLimits): Promise<Team> 
   });
 }
 
-function described({ slug, limits }: Team): string {
+function teamLine({ slug, limits }: Team): string {
   const { sandboxes, runSeconds, blocked } = limits;
   const hours = runSeconds === undefined ? NONE : runSeconds / HOUR_SECONDS;
   const usual = USUAL_ONES.map((member) => `${member}=${limits[member] ?? USUAL}`);

@@ -34,7 +34,7 @@ export function changeReady(config: Config, name: string, written: string): Prom
   const count = parseCount(written);
   return withStore(config, async (store) => {
     const changed = await setKeptReady(store, DEFAULT_TEAM_SLUG, { written: name, count }, config.definitions);
-    console.log(described(changed, config));
+    console.log(templateLine(changed, config));
     return 0;
   });
 }
@@ -43,7 +43,7 @@ export function changeReady(config: Config, name: string, written: string): Prom
 export function changeRuntime(config: Config, name: string, written: string): Promise<number> {
   const runtime = parseRuntimeName(written);
   return withStore(config, async (store) => {
-    console.log(described(await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime), config));
+    console.log(templateLine(await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime), config));
     const steps = runtime === "runsc" ? runscSteps(config) : [];
     if (steps.some((step) => !step.done())) await prepare(config, steps);
     return 0;
@@ -66,16 +66,21 @@ async function listed(store: Store, { dataFolder, definitions }: Config): Promis
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];
     more.push(...poolState(template, pool));
-    return [described(template, { definitions }), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join(
-      "  ",
-    );
+    return [
+      templateLine(template, { definitions }),
+      ...more,
+      `disk=${formatSize(stored && bytesOf(template, stored))}`,
+    ].join("  ");
   });
   if (stored === undefined) return [...lines, "disk use is shown while the server runs"];
   const [images, checkpoints] = [sum(stored.images.values()), sum(stored.checkpoints.values())];
-  return [...lines, `all images ${shown(images)}, checkpoints ${shown(checkpoints)}, layers ${shown(stored.layers)}`];
+  return [
+    ...lines,
+    `all images ${formatSize(images)}, checkpoints ${formatSize(checkpoints)}, layers ${formatSize(stored.layers)}`,
+  ];
 }
 
-function described(template: TemplateOverview, { definitions }: Pick<Config, "definitions">): string {
+function templateLine(template: TemplateOverview, { definitions }: Pick<Config, "definitions">): string {
   const { id, names, teamSlug, builds, spawnCount, lastSpawnedAt, keptReady, wall } = template;
   const ready = builds.filter(({ status }) => status === "ready").length;
   const isDefined = definitions.some((definition) => definition.id === id);
@@ -108,7 +113,7 @@ function bytesOf({ builds }: TemplateOverview, { images, checkpoints }: StoredBy
   return sum([...inImages, ...inCheckpoints]);
 }
 
-function shown(bytes: number | undefined): string {
+function formatSize(bytes: number | undefined): string {
   return bytes === undefined ? UNSEEN : `${Math.ceil(bytes / MIB)}MB`;
 }
 

@@ -2,7 +2,7 @@
 import { release } from "node:os";
 import { join } from "node:path";
 import { described, stderrLog } from "../base/log.ts";
-import { removeGoneServers } from "../setup/gone-servers.ts";
+import { removeOrphanedServers } from "../setup/orphaned-servers.ts";
 import { cgroupTrees } from "../system/cgroup/cgroups.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { keepInMemory } from "../system/mount/memory-folder.ts";
@@ -32,7 +32,7 @@ export async function up(config: Config): Promise<number> {
   data.lock();
   keepRunFolderInMemory(data);
   data.makeRunFolder();
-  await removeGoneServers(data, (folder, error) => {
+  await removeOrphanedServers(data, (folder, error) => {
     const event = "leftovers of a removed server could not be cleaned up";
     stderrLog.write({ level: "warn", event, folder, error: described(error) });
   });

@@ -3,7 +3,7 @@
  * registry is docker.io, where a repository of one word is below `library/`.
  */
 import { Fault } from "./fault.ts";
-import { shown } from "./shown.ts";
+import { quoted } from "./quoted-text.ts";
 
 export interface ImageName {
   /** `docker.io`, `ghcr.io`, `registry.example:5000` … */
@@ -28,7 +28,7 @@ const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
 /** Fault 400 that says what is wrong with the name. */
 export function parseImageName(text: string): ImageName {
-  const refuse = (reason: string) => new Fault(400, `the image name ${shown(text)} is not valid: ${reason}`);
+  const refuse = (reason: string) => new Fault(400, `the image name ${quoted(text)} is not valid: ${reason}`);
   if (text === "") throw refuse("it is empty. An example: debian:13");
   if (text.length > NAME_MAX_CHARS) throw refuse(`it has ${text.length} characters, ${NAME_MAX_CHARS} are allowed`);
   const scheme = /^[a-z+-]+:\/\//i.exec(text)?.[0];
@@ -44,11 +44,11 @@ export function parseImageName(text: string): ImageName {
   const path = colon < 0 ? rest : rest.slice(0, colon);
   const tag = colon < 0 ? null : rest.slice(colon + 1);
   if (tag !== null && !TAG.test(tag)) {
-    throw refuse(`the tag ${shown(tag)} must be 1 to 128 of A-Za-z0-9_.- and begin with neither . nor -`);
+    throw refuse(`the tag ${quoted(tag)} must be 1 to 128 of A-Za-z0-9_.- and begin with neither . nor -`);
   }
   const repository = registry === DOCKER_HUB && !path.includes("/") ? `library/${path}` : path;
   for (const part of path.split("/")) {
-    if (!PATH_PART.test(part)) throw refuse(`${shown(part)} must be of a-z0-9, with . _ __ or - between them`);
+    if (!PATH_PART.test(part)) throw refuse(`${quoted(part)} must be of a-z0-9, with . _ __ or - between them`);
   }
   if (repository.length > REPOSITORY_MAX_CHARS) {
     throw refuse(`the repository has ${repository.length} characters, ${REPOSITORY_MAX_CHARS} are allowed`);
@@ -65,12 +65,12 @@ function splitRegistry(named: string, refuse: (reason: string) => Fault): { regi
   if (first.startsWith("["))
     throw refuse("registries are not reached by IPv6 addresses; use a name or an IPv4 address");
   const [host, port, ...more] = first.toLowerCase().split(":") as [string, ...string[]];
-  if (!DOMAIN.test(host)) throw refuse(`${shown(host)} is not the name of a registry`);
+  if (!DOMAIN.test(host)) throw refuse(`${quoted(host)} is not the name of a registry`);
   if (
     more.length > 0 ||
     (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535))
   ) {
-    throw refuse(`${shown(first.slice(host.length + 1))} is not a port; it must be a number from 1 to 65535`);
+    throw refuse(`${quoted(first.slice(host.length + 1))} is not a port; it must be a number from 1 to 65535`);
   }
   const registry = port === undefined ? host : `${host}:${Number(port)}`;
   return { registry: DOCKER_HUB_ALIASES.has(registry) ? DOCKER_HUB : registry, rest };

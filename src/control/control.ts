@@ -34,7 +34,7 @@ import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
 import { routes } from "./routes/routes.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { Housekeeping } from "./templates/housekeeping.ts";
-import { ReadyOrders } from "./templates/kept-ready.ts";
+import { ReadyPoolTargets } from "./templates/ready-pool-targets.ts";
 import type { SharedMemory } from "./templates/shared-memory.ts";
 import { deleteTemplate } from "./templates/template-deletion.ts";
 import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
@@ -102,7 +102,7 @@ export function createControl(services: ControlServices): Control {
   const background = new Background(log);
   const parts: Parts = { store, host, clock, idleClock: services.activity?.idleClock ?? clock, ids, log, background };
   const activity = new Activity(parts, services.activity);
-  const readyOrders = new ReadyOrders(parts, services.builtinsReady, definitions, sharedMemory);
+  const readyPoolTargets = new ReadyPoolTargets(parts, services.builtinsReady, definitions, sharedMemory);
   const privateNetworks = new PrivateNetworks(
     { ...parts, renew: (teamId) => lifecycle.renewEgress(teamId) },
     services.privateRanges,
@@ -115,7 +115,7 @@ export function createControl(services: ControlServices): Control {
     sharedMemory,
     memoryBound: services.memoryBound,
     idle: (ids) => activity.metrics.idle(ids),
-    checkpointReplaced: () => readyOrders.changed(),
+    checkpointReplaced: () => readyPoolTargets.changed(),
   });
   const housekeeping = new Housekeeping({
     ...parts,
@@ -134,7 +134,7 @@ export function createControl(services: ControlServices): Control {
       requireReady: () => lifecycle.draining.requireReady(),
       privateRangesOf,
       discard: (checkpoints) => lifecycle.discard(checkpoints),
-      becameReady: () => readyOrders.changed(),
+      becameReady: () => readyPoolTargets.changed(),
     },
     buildLimits,
   );
@@ -156,12 +156,13 @@ export function createControl(services: ControlServices): Control {
     absent: ABSENT_ROUTES,
     services: {
       ...parts,
-      readyOrders,
+      readyPoolTargets: readyPoolTargets,
       builds,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       definitions,
       uploads,
-      deleteTemplate: (...args) => deleteTemplate({ ...parts, builds, readyOrders, housekeeping, lifecycle }, ...args),
+      deleteTemplate: (...args) =>
+        deleteTemplate({ ...parts, builds, readyPoolTargets, housekeeping, lifecycle }, ...args),
       lifecycle,
       idempotentCreates: new IdempotentCreates(parts),
       volumes,
@@ -224,7 +225,7 @@ export function createControl(services: ControlServices): Control {
       builtins.start();
       uploads.start(() => builds.filesInUse);
       privateNetworks.start();
-      readyOrders.start();
+      readyPoolTargets.start();
       housekeeping.soon();
       audit.start();
       ready = true;
@@ -238,7 +239,7 @@ export function createControl(services: ControlServices): Control {
     async close() {
       ready = false;
       builtins.close();
-      readyOrders.close();
+      readyPoolTargets.close();
       housekeeping.close();
       lifecycle.beginClose();
       uploads.close();

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { SandboxKind } from "../contract/internal/host.ts";
 import { revokeApiKey } from "./access/keys.ts";
 import { ensureFirstRun } from "./first-run.ts";
-import { kindOf } from "./templates/template-look-up.ts";
+import { sandboxKindOf } from "./templates/template-lookup.ts";
 import { BUILTINS_READY, baseTemplate, ControlFixture } from "./testing/control-fixture.ts";
 
 let f: ControlFixture;
@@ -14,7 +14,7 @@ afterEach(() => f[Symbol.asyncDispose]());
 async function builtinKind(): Promise<SandboxKind> {
   const build = await f.store.builds.tagged(baseTemplate.id, "default");
   if (build === undefined) throw new Error("the built-in template has no build");
-  return kindOf(build);
+  return sandboxKindOf(build);
 }
 
 describe("the first run", () => {

@@ -11,7 +11,7 @@ import type { Ids } from "./access/ids.ts";
 import { createApiKeyIn } from "./access/keys.ts";
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL } from "./access/people.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
-import { kindOf } from "./templates/template-look-up.ts";
+import { sandboxKindOf } from "./templates/template-lookup.ts";
 import { DEFAULT_TAG } from "./templates/template-reference.ts";
 
 /** Ready pool of a template that is built on demand. Its started processes use memory as long as they are kept. */
@@ -86,7 +86,7 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
   const known = await store.templates.byAlias(GLOBAL_NAMESPACE, alias);
   const templateId = known?.id ?? id;
   const current = known && (await store.builds.tagged(templateId, DEFAULT_TAG));
-  if (current && isSame(kindOf(current), { templateId, ...resources })) return;
+  if (current && isSame(sandboxKindOf(current), { templateId, ...resources })) return;
   if (known === undefined) {
     await store.templates.add({ id, teamId: null, public: true, createdAt: now, createdBy: userId });
     await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
@@ -112,7 +112,7 @@ async function ensureDefined(
     await store.templates.addAlias(GLOBAL_NAMESPACE, name, id);
   }
   for (const { id: build, image } of await store.builds.readyOf(id)) {
-    if (image !== null && !hasImage(image)) await store.builds.lose(build, { message: LOST, step: null }, now);
+    if (image !== null && !hasImage(image)) await store.builds.markLost(build, { message: LOST, step: null }, now);
   }
 }
 

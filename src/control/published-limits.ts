@@ -27,12 +27,12 @@ import {
 } from "./access/body-budgets.ts";
 import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
 import { LOGINS_PER_OWNER_MAX } from "./access/logins.ts";
-import { PASSWORDS_WAITING_MAX } from "./access/passwords.ts";
+import { PASSWORD_CHECKS_MAX } from "./access/passwords.ts";
 import {
   REQUEST_BURST_SECONDS,
   REQUEST_RATES_DEFAULT,
-  STRANGER_REQUESTS_BURST,
-  STRANGER_REQUESTS_PER_SECOND,
+  UNAUTHENTICATED_REQUESTS_BURST,
+  UNAUTHENTICATED_REQUESTS_PER_SECOND,
 } from "./access/request-rates.ts";
 import { LINK_MISSES_MAX } from "./access/signed-links.ts";
 import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/sandbox-logs.ts";
@@ -156,7 +156,7 @@ const OF_REQUESTS = limitRows([
   [
     "address",
     "requests without a valid key",
-    `${STRANGER_REQUESTS_PER_SECOND} each second, ${STRANGER_REQUESTS_BURST} at once`,
+    `${UNAUTHENTICATED_REQUESTS_PER_SECOND} each second, ${UNAUTHENTICATED_REQUESTS_BURST} at once`,
     LATER,
   ],
   [
@@ -165,7 +165,7 @@ const OF_REQUESTS = limitRows([
     `${LOGIN_TRIES_AT_ONCE} at once, then ${LOGIN_TRIES_PER_MINUTE} each minute; ${EMAIL_TRIES_AT_ONCE} and ${EMAIL_TRIES_PER_MINUTE} for an email address`,
     LATER,
   ],
-  ["server", "passwords being checked", PASSWORDS_WAITING_MAX, "503 with `Retry-After`"],
+  ["server", "passwords being checked", PASSWORD_CHECKS_MAX, "503 with `Retry-After`"],
   ["address", "links with an invalid signature", `${LINK_MISSES_MAX} in a minute`, LATER],
   ["request", "body of a request", inBytes(REQUEST_BODY_MAX_BYTES), "413"],
   ["request", "body of a create or build request", inBytes(REQUEST_LARGE_BODY_MAX_BYTES), "413"],

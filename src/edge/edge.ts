@@ -125,7 +125,7 @@ export function createEdge(services: EdgeServices): Edge {
   async function proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
     counts.request("management");
-    client.trace?.goesTo({ kind: "management", target });
+    client.trace?.setDestination({ kind: "management", target });
     const own = ownHeaders(client);
     own.append(PEER_HEADER, peerValue(management, client));
     const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsManagement(headers, own)}`;
@@ -144,7 +144,7 @@ export function createEdge(services: EdgeServices): Edge {
     if ("problem" in route) return respondWith(client, refuse(badRequest(400, route.problem), headers));
     const kind = classOf(route.port, target);
     counts.request(kind);
-    client.trace?.goesTo(kind === "service" ? { kind, ...route } : { kind, ...route, target });
+    client.trace?.setDestination(kind === "service" ? { kind, ...route } : { kind, ...route, target });
     const refusal = refusalFor(method, route, target);
     if (refusal !== undefined) return respondWith(client, refuse(refusal, headers));
     const destination = routes.find(route.sandboxId);

@@ -1,5 +1,5 @@
 /** Counts the requests of an edge process for the server's metrics. */
-import { Counts, type CountsByName } from "../base/counts.ts";
+import { type CountsByName, EventCounts } from "../base/event-counts.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Refusal } from "./refusal.ts";
 
@@ -21,8 +21,8 @@ export interface RequestReport {
 }
 
 export class RequestCounts {
-  readonly #requests = new Counts();
-  readonly #refusals = new Counts();
+  readonly #requests = new EventCounts();
+  readonly #refusals = new EventCounts();
   #starts: number[] = [];
 
   request(kind: RequestClass): void {

@@ -12,8 +12,8 @@ import { serve, upgrading } from "./testing/service.ts";
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT = "00f067aa0ba902b7";
 const SAMPLED = `00-${TRACE}-${PARENT}-01`;
-const HALF: Sampling = { followsClient: false, ratio: 0.5 };
-const ALL: Sampling = { followsClient: true, ratio: 1 };
+const HALF: Sampling = { parentBased: false, ratio: 0.5 };
+const ALL: Sampling = { parentBased: true, ratio: 1 };
 
 const open: EdgeUnderTest[] = [];
 afterEach(() => recordSteps(undefined));
@@ -110,15 +110,10 @@ test("control gets the edge's span as its parent, and a wake as its origin", asy
 });
 
 test.each([
-  ["always", { followsClient: true, ratio: 0 }, SAMPLED, 1],
+  ["always", { parentBased: true, ratio: 0 }, SAMPLED, 1],
   ["that the client leaves out", ALL, SAMPLED.replace(/01$/, "00"), 0],
   ["not with a low id", HALF, `00-${TRACE.slice(0, 20)}7${"f".repeat(11)}-${PARENT}-01`, 0],
-  [
-    "with a high id",
-    { followsClient: false, ratio: 0.5 },
-    `00-${TRACE.slice(0, 20)}f${"0".repeat(11)}-${PARENT}-01`,
-    1,
-  ],
+  ["with a high id", { parentBased: false, ratio: 0.5 }, `00-${TRACE.slice(0, 20)}f${"0".repeat(11)}-${PARENT}-01`, 1],
 ] as const)("a trace is recorded or not: %s", async (_, sampling, traceparent, recorded) => {
   await using service = await answering();
   const { edge, spans } = traced(sampling);

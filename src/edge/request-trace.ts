@@ -14,13 +14,13 @@ const METHODS: ReadonlySet<string> = new Set(["DELETE", "GET", "HEAD", "OPTIONS"
 
 /** Which traces are recorded: the ratio of those that begin here, and whether a client's choice is followed. */
 export interface Sampling {
-  followsClient: boolean;
+  parentBased: boolean;
   /** 0 to 1. */
   ratio: number;
 }
 
 /** Where a request goes. */
-interface RequestPlace {
+interface Destination {
   kind: string;
   /** Absent if it may hold data of a tenant. */
   target?: string;
@@ -40,19 +40,20 @@ export class RequestTraces {
   begin(request: TracedRequest): RequestTrace {
     const given = parseTraceparent(request.headers.get(TRACEPARENT_HEADER));
     const traceId = given?.traceId ?? newTraceId();
-    const isSampled = this.sampling.followsClient && given !== undefined ? given.isSampled : this.#isDrawn(traceId);
+    const isSampled =
+      this.sampling.parentBased && given !== undefined ? given.isSampled : this.#isSampledByRatio(traceId);
     return new RequestTrace(request, { traceId, spanId: newSpanId(), isSampled }, given?.spanId, this.report);
   }
 
   /** By the random part of the id, so that every program of a trace draws the same. */
-  #isDrawn(traceId: string): boolean {
+  #isSampledByRatio(traceId: string): boolean {
     return Number.parseInt(traceId.slice(-12), 16) >= (1 - this.sampling.ratio) * 2 ** 48;
   }
 }
 
 export class RequestTrace {
   readonly #beganAt = performance.timeOrigin + performance.now();
-  #place: RequestPlace = { kind: "refused" };
+  #destination: Destination = { kind: "refused" };
   #status: number | undefined;
   #isOver = false;
 
@@ -64,16 +65,16 @@ export class RequestTrace {
     private readonly report: Report,
   ) {}
 
-  goesTo(place: RequestPlace): void {
-    this.#place = place;
+  setDestination(place: Destination): void {
+    this.#destination = place;
   }
 
-  responded(status: number): void {
+  setStatus(status: number): void {
     this.#status = status;
   }
 
   /** The response has ended, or broke off. */
-  over(): void {
+  end(): void {
     if (this.#isOver || !this.context.isSampled) return;
     this.#isOver = true;
     const { traceId, spanId } = this.context;
@@ -82,7 +83,7 @@ export class RequestTrace {
       traceId,
       spanId,
       parentSpanId: this.parentSpanId,
-      name: `${method} ${this.#place.kind}`,
+      name: `${method} ${this.#destination.kind}`,
       kind: "server",
       beganAt: this.#beganAt,
       wallMs: performance.timeOrigin + performance.now() - this.#beganAt,
@@ -92,7 +93,7 @@ export class RequestTrace {
   }
 
   #attributes(method: string): Record<string, string | number> {
-    const { target, sandboxId, port } = this.#place;
+    const { target, sandboxId, port } = this.#destination;
     const path = target?.replace(/[?#].*$/, "").slice(0, PATH_MAX_CHARS);
     return {
       "http.request.method": method,

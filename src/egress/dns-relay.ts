@@ -6,7 +6,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { Counter } from "../base/counter.ts";
+import { KeyedLimit } from "../base/keyed-limit.ts";
 import { bareQuery, type DnsQuestion, questionOf, REFUSAL, readQuery, refusalOf, withId } from "./dns-message.ts";
 import { dnsMessages, framed } from "./dns-stream.ts";
 import type { EgressJudge } from "./egress-judge.ts";
@@ -40,8 +40,8 @@ interface PendingQuery {
 
 export class DnsRelay {
   readonly #pending = new Set<PendingQuery>();
-  readonly #questions = new Counter(DNS_QUERIES_PER_SANDBOX_MAX);
-  readonly #connections = new Counter(DNS_CONNECTIONS_PER_SANDBOX_MAX);
+  readonly #questions = new KeyedLimit(DNS_QUERIES_PER_SANDBOX_MAX);
+  readonly #connections = new KeyedLimit(DNS_CONNECTIONS_PER_SANDBOX_MAX);
   readonly #clients = new Set<Socket>();
   /** Called with the outcome of each query. */
   onDecision: (decision: string) => void = () => undefined;

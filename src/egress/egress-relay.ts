@@ -7,7 +7,7 @@
 
 import { join } from "node:path";
 import { boundedLines } from "../base/bounded-lines.ts";
-import type { CountsByName } from "../base/counts.ts";
+import type { CountsByName } from "../base/event-counts.ts";
 import { described, type Log } from "../base/log.ts";
 import { sendTo } from "../base/program-input.ts";
 import { scaled } from "../base/time-factor.ts";
@@ -64,7 +64,7 @@ interface PendingRequest {
 }
 
 type Child = ReturnType<typeof spawnRelay>;
-type Order = RelayRequest extends infer R ? (R extends { id: number } ? Omit<R, "id"> : never) : never;
+type RelayCommand = RelayRequest extends infer R ? (R extends { id: number } ? Omit<R, "id"> : never) : never;
 
 export class EgressRelay {
   readonly uid: number;
@@ -119,7 +119,7 @@ export class EgressRelay {
     this.#pending.clear();
   }
 
-  async #request(order: Order): Promise<void> {
+  async #request(order: RelayCommand): Promise<void> {
     if (this.#isClosed) return;
     const id = ++this.#lastId;
     const pending: PendingRequest = { request: { id, ...order }, done: Promise.withResolvers() };

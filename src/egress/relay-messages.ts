@@ -1,5 +1,5 @@
 /** Messages between the server and the relay process: one JSON object per line, with replies in any order. */
-import type { CountsByName } from "../base/counts.ts";
+import type { CountsByName } from "../base/event-counts.ts";
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import type { Ports } from "./program/connection-relay.ts";
 

@@ -20,7 +20,7 @@ import { RunscRuntime } from "../sandbox/runtime/runsc/runsc-runtime.ts";
 import { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import { hasUnrecorded, isAlive, recordsIn } from "../sandbox/sandbox-record.ts";
 import { ProcessedContent } from "../sandbox/volume/content.ts";
-import { Volumes } from "../sandbox/volume/volumes.ts";
+import { Volumes } from "../sandbox/volume/volume-disks.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { IdRanges } from "../system/id-ranges.ts";
 import { Mounts } from "../system/mount/mounts.ts";

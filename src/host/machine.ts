@@ -8,8 +8,8 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { systemClock } from "../base/clock.ts";
 import { described, stderrLog } from "../base/log.ts";
-import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
-import type { Builds } from "../builder/builds.ts";
+import { KeyedQueue } from "../base/serial-queue.ts";
+import type { Builds } from "../builder/build-runner.ts";
 import type { Layers } from "../builder/layers.ts";
 import { boundsOf, openBuilds } from "../builder/open-builds.ts";
 import { Fault } from "../contract/fault.ts";
@@ -54,7 +54,7 @@ const LIVENESS_CHECK_MS = 500;
 
 export class Machine implements Host {
   readonly #running: RunningSandboxes;
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
   readonly #journals = new GuestJournals();
   readonly #meter = new UsageMeter();
   readonly #starting: Starting;
@@ -93,7 +93,7 @@ export class Machine implements Host {
       pages: this.#pages,
       guestFolder,
       cgroup: data.cgroup,
-      unmake: (leftovers) => this.#unmake(leftovers),
+      removeResources: (leftovers) => this.#removeResources(leftovers),
     });
     this.#merging = new PageMerging({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });
     const makers = { ...options, ...parts, running: this.#running, starting: this.#starting };
@@ -106,11 +106,11 @@ export class Machine implements Host {
     });
     const opened = openBuilds({ ...makers, checkpointing: this.#checkpointing, sandboxes: this.#sandboxes });
     [this.#layers, this.#builds] = [opened.layers, opened.builds];
-    this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
+    this.#liveness = setInterval(() => this.#checkLiveness(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
     this.#queues = new QueueWatch(
       () => this.#running.records(),
-      (id, reason) => this.#lose(id, reason),
+      (id, reason) => this.#handleLoss(id, reason),
     );
     this.#memory = options.memoryReserve && this.#watchMemory(options.memoryReserve);
   }
@@ -146,16 +146,16 @@ export class Machine implements Host {
     held.use(turn instanceof Promise ? await turn : turn);
     const running = this.#running.require(id);
     held.use(this.parts.images.hold(running.record.kind.image));
-    this.#running.takeOut(id);
+    this.#running.hide(id);
     this.#journals.leave(id);
     try {
       await running.guest.settle();
-      this.#running.keep({ ...running.record, pausingInto: name });
+      this.#running.saveRecord({ ...running.record, pausingInto: name });
       await this.#checkpointing.write(running.record, name, options, "stays frozen");
     } catch (cause) {
       this.#running.add(running.record);
       this.#journals.follow(id, this.#running.announce(id).guest);
-      this.#running.keep(running.record);
+      this.#running.saveRecord(running.record);
       throw cause;
     }
     // From here on the checkpoint is the sandbox. The next resume or server start removes what remains.
@@ -174,12 +174,12 @@ export class Machine implements Host {
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
-        using _start = this.#pool.serving();
+        using _start = this.#pool.trackClientStart();
         await this.#starting.fromCheckpoint(request, false);
         this.#merging.note(request.kind);
         this.#journals.follow(id, this.#running.announce(id).guest);
       } catch (cause) {
-        this.#running.takeOut(id);
+        this.#running.hide(id);
         await this.#endings.endById(id);
         throw cause;
       }
@@ -208,10 +208,10 @@ export class Machine implements Host {
 
   async destroy(id: string): Promise<void> {
     // Unreachable at once, even while another call for this sandbox runs.
-    this.#running.takeOut(id);
+    this.#running.hide(id);
     this.#journals.leaveSoon(id);
     await this.#turns.run(id, async () => {
-      this.#running.takeOut(id);
+      this.#running.hide(id);
       // Reads the record now: a resume that failed meanwhile has freed its slot, maybe for another sandbox.
       await this.#endings.endById(id);
     });
@@ -221,11 +221,11 @@ export class Machine implements Host {
     await this.#turns.run(id, async () => {
       const { record } = this.#running.require(id);
       // The record first: if the server is killed in between, the next one applies these rules.
-      this.#running.keep({ ...record, egress });
+      this.#running.saveRecord({ ...record, egress });
       try {
         await this.parts.network.setEgress(record.slot, egress);
       } catch (cause) {
-        this.#running.keep(record);
+        this.#running.saveRecord(record);
         throw cause;
       }
       record.egress = egress;
@@ -274,11 +274,11 @@ export class Machine implements Host {
     return { sandboxes: [...kept.keys()], checkpoints: [...checkpoints] };
   }
 
-  async hearLog(id: string, after: string | null): Promise<void> {
+  async requestLog(id: string, after: string | null): Promise<void> {
     this.#journals.hear(id, after);
   }
 
-  async putOffLog(id: string): Promise<void> {
+  async deferLog(id: string): Promise<void> {
     this.#journals.putOff(id);
   }
 
@@ -353,7 +353,7 @@ export class Machine implements Host {
     );
   }
 
-  async #unmake(leftovers: Leftovers): Promise<void> {
+  async #removeResources(leftovers: Leftovers): Promise<void> {
     await this.#endings
       .end(leftovers)
       .catch((error) => logFailure("a sandbox that did not start could not be removed", error, leftovers.id));
@@ -363,15 +363,15 @@ export class Machine implements Host {
     return new MemoryWatch({
       percent,
       read,
-      giveUpReady: (isShort) => this.#pool.giveUp(isShort),
+      suspendPool: (isShort) => this.#pool.setSuspended(isShort),
       emit: (event) => this.#running.emit(event),
       clock: systemClock,
       log: stderrLog,
     });
   }
 
-  #findLost(): void {
-    for (const { record } of this.#running.lost()) this.#lose(record.id, "its first process ended");
+  #checkLiveness(): void {
+    for (const { record } of this.#running.lost()) this.#handleLoss(record.id, "its first process ended");
     this.#pages
       .unlockUnused(this.#running.records())
       .catch((error) =>
@@ -379,7 +379,7 @@ export class Machine implements Host {
       );
   }
 
-  #lose(id: string, reason: string): void {
+  #handleLoss(id: string, reason: string): void {
     const isTold = this.#running.get(id)?.isAnnounced;
     stderrLog.write({ level: "warn", event: "a sandbox ended by itself", sandbox: id, reason });
     this.#pool.lost(id);

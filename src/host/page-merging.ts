@@ -120,18 +120,18 @@ export class PageMerging {
   #run(runs: boolean): void {
     this.#changes = this.#changes
       .then(() => writeFile(join(MERGING_FOLDER, "run"), runs ? "1" : "0"))
-      .catch((error) => this.#complain(error));
+      .catch((error) => this.#logFailure(error));
   }
 
   #guarded(work: () => void): void {
     try {
       work();
     } catch (error) {
-      this.#complain(error);
+      this.#logFailure(error);
     }
   }
 
-  #complain(error: unknown): void {
+  #logFailure(error: unknown): void {
     this.parts.log.write({ level: "error", event: "page merging could not be controlled", error: described(error) });
   }
 }

@@ -15,7 +15,7 @@ import { type ReadyBounds, startUntilReady } from "../builder/start-command.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, StartCommand } from "../contract/internal/host.ts";
 import { newSandboxId } from "../contract/sandbox-id.ts";
-import type { Origin } from "../sandbox/booting.ts";
+import type { DiskOrigin } from "../sandbox/booting.ts";
 import { isRestricted } from "../sandbox/network/private-egress.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
@@ -24,7 +24,7 @@ import type { Starting } from "../sandbox/starting.ts";
 interface TemplateSandboxesParts {
   starting: Starting;
   running: RunningSandboxes;
-  pool: Pick<ReadyPool, "take" | "serving">;
+  pool: Pick<ReadyPool, "take" | "trackClientStart">;
   destroy(id: string): Promise<void>;
   bounds: ReadyBounds;
 }
@@ -36,7 +36,7 @@ export class TemplateSandboxes implements SandboxSource {
     this.running = parts.running;
   }
 
-  async boot(request: CreateSandbox, origin?: Origin): Promise<string> {
+  async boot(request: CreateSandbox, origin?: DiskOrigin): Promise<string> {
     return await this.parts.starting.bootFor(request, origin);
   }
 
@@ -70,7 +70,7 @@ export class TemplateSandboxes implements SandboxSource {
     // Sandboxes of the ready pool have no volumes.
     const ready = volumes.length === 0 ? await pool.take({ kind, checkpoint: null, owner }) : undefined;
     if (ready !== undefined) return await this.#handedOver({ id: ready, origin: "ready" }, request);
-    using _start = pool.serving();
+    using _start = pool.trackClientStart();
     return { id: await starting.bootFor(request), origin: "boot" };
   }
 
@@ -81,7 +81,7 @@ export class TemplateSandboxes implements SandboxSource {
     const isPlain = !isRestricted(egress) && volumes.length === 0;
     const ready = isPlain ? await pool.take({ kind, checkpoint, owner }) : undefined;
     if (ready !== undefined) return await this.#handedOver({ id: ready, origin: "ready" }, request);
-    using _start = pool.serving();
+    using _start = pool.trackClientStart();
     const id = newSandboxId();
     try {
       await starting.fromCheckpoint({ ...request, id, memory: true }, true);

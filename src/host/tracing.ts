@@ -1,5 +1,5 @@
 /** Names the calls of this module that are steps, for `sandlot trace` and for spans, and measures their CPU time. */
-import { recordSteps, type Step, stepsOf, type Uses } from "../base/steps.ts";
+import { recordCalls, recordSteps, type Step, type Uses } from "../base/steps.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
@@ -35,7 +35,7 @@ export function traceHost(write: (step: Step) => void, cgroup?: string): void {
 }
 
 function nameSteps(): void {
-  stepsOf(Machine.prototype, {
+  recordCalls(Machine.prototype, {
     create: "host: create",
     pause: "host: pause",
     resume: "host: resume",
@@ -44,40 +44,40 @@ function nameSteps(): void {
     removeCheckpoint: "host: remove the checkpoint",
     adopt: "host: adopt",
   });
-  stepsOf(TemplateSandboxes.prototype, { create: "of its template" });
-  stepsOf(Starting.prototype, {
+  recordCalls(TemplateSandboxes.prototype, { create: "of its template" });
+  recordCalls(Starting.prototype, {
     bootFor: "boot",
     startAhead: "start one ahead",
     fromCheckpoint: "start from the checkpoint",
     handOver: "hand over",
   });
-  stepsOf(Checkpointing.prototype, { write: "write the checkpoint" });
-  stepsOf(Checkpoints.prototype, {
+  recordCalls(Checkpointing.prototype, { write: "write the checkpoint" });
+  recordCalls(Checkpoints.prototype, {
     makeLasting: "fsync of the checkpoint",
     commit: "name the checkpoint",
     requireIntact: "check that the image is whole",
     remove: "remove a checkpoint",
     keepOnly: "remove unowned checkpoints",
   });
-  stepsOf(Endings.prototype, { end: "remove", endById: "end", reap: "remove unowned sandboxes" });
-  stepsOf(VolumeMounts.prototype, { mapTo: "volumes" });
-  stepsOf(Disks.prototype, {
+  recordCalls(Endings.prototype, { end: "remove", endById: "end", reap: "remove unowned sandboxes" });
+  recordCalls(VolumeMounts.prototype, { mapTo: "volumes" });
+  recordCalls(Disks.prototype, {
     attach: "disk",
     attachCopy: "disk: a copy",
     releaseMounts: "disk: release",
     remove: "disk: remove",
   });
-  stepsOf(Mounts.prototype, {
+  recordCalls(Mounts.prototype, {
     doAll: (jobs: readonly MountJob[]) => `mount worker: ${jobs.map(({ kind }) => kind).join(", ")}`,
   });
-  stepsOf(GuestPages.prototype, { hold: "pages of the guest" });
-  stepsOf(GuestClient.prototype, {
+  recordCalls(GuestPages.prototype, { hold: "pages of the guest" });
+  recordCalls(GuestClient.prototype, {
     ready: "guest: until it answers",
     readyWith: "guest: until it has its settings",
     configure: "guest: settings",
     settle: "guest: until it has taken its settings",
   });
-  stepsOf(Network.prototype, {
+  recordCalls(Network.prototype, {
     setEgress: "network: rules",
     plug: "network: plug in",
     settle: "network: settle",
@@ -87,8 +87,8 @@ function nameSteps(): void {
     admitAll: "network: admit all",
     removeInterfaces: "network: remove interfaces",
   });
-  stepsOf(Firewall.prototype, { run: "network: firewall" });
-  stepsOf(CrunRuntime.prototype, {
+  recordCalls(Firewall.prototype, { run: "network: firewall" });
+  recordCalls(CrunRuntime.prototype, {
     create: "runtime: create",
     start: "runtime: start",
     checkpoint: "runtime: stop",
@@ -96,9 +96,9 @@ function nameSteps(): void {
     restore: "runtime: restore",
     remove: "runtime: remove",
   });
-  stepsOf(Crun.prototype, { remove: "crun delete" });
-  stepsOf(Criu.prototype, { restore: "CRIU restore" });
-  stepsOf(CriuDump.prototype, { write: "CRIU dump", release: "CRIU release" });
+  recordCalls(Crun.prototype, { remove: "crun delete" });
+  recordCalls(Criu.prototype, { restore: "CRIU restore" });
+  recordCalls(CriuDump.prototype, { write: "CRIU dump", release: "CRIU release" });
 }
 
 /**

@@ -127,7 +127,7 @@ export class MarkedFolders {
     const marked = new Set(this.#places.marks().map(({ name }) => name));
     const old = there.filter((name) => this.#isOld(name) && !marked.has(name));
     const elsewhere = new Set(old.length === 0 ? [] : uses.others().map((other) => basename(other)));
-    const chosen = old.filter((name) => !elsewhere.has(name)).map((name) => this.#takeAway(name));
+    const chosen = old.filter((name) => !elsewhere.has(name)).map((name) => this.#renameForRemoval(name));
     this.#removeBesides(new Set(there));
     const remains = there.filter((name) => name.endsWith(LEAVING)).map((name) => join(folder, name));
     return { dropped, leaving: [...remains, ...chosen] };
@@ -147,7 +147,7 @@ export class MarkedFolders {
   }
 
   /** A partly removed folder must not look like a complete one. */
-  #takeAway(name: string): string {
+  #renameForRemoval(name: string): string {
     const leaving = join(this.#places.folder, `${name}.${crypto.randomUUID()}${LEAVING}`);
     renameSync(join(this.#places.folder, name), leaving);
     return leaving;

@@ -7,11 +7,11 @@ import { Fault } from "../contract/fault.ts";
 import { accessToken, checkToken, writeTokenFile } from "./access-token.ts";
 import { STATE_FOLDER } from "./catalogue.ts";
 import { parseConfig, type ServerPlan } from "./config.ts";
-import { endFormerGateway, recordGateway } from "./former-gateway.ts";
 import { FrontDoor, MCP_PORT } from "./front-door.ts";
 import { Gateway } from "./gateway.ts";
 import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { LOG_FILE, LogFile } from "./log-file.ts";
+import { endFormerGateway, recordGateway } from "./previous-gateway.ts";
 import { fetchRepository, installRepository } from "./servers/repository.ts";
 import { giveToUser, USER } from "./servers/run-as-user.ts";
 

@@ -1,6 +1,6 @@
 /** The gateway's HTTP interface: one path, the token check, and the sessions. */
 import { isInitializeRequest } from "@modelcontextprotocol/sdk/types.js";
-import { kernelBytes } from "../base/kernel-random.ts";
+import { kernelRandomBytes } from "../base/kernel-random.ts";
 import { type AccessToken, isBearer } from "./access-token.ts";
 import type { Gateway } from "./gateway.ts";
 import { REQUEST_MAX_BYTES } from "./limits.ts";
@@ -81,7 +81,7 @@ export class FrontDoor {
   async #begin(request: Request, body: unknown): Promise<Response> {
     const [oldest] = this.#sessions.values();
     if (oldest !== undefined && this.#sessions.size >= SESSIONS_MAX) await oldest.close();
-    const session = new Session(kernelBytes(SESSION_ID_BYTES).toHex(), this.gateway.greeting(), {
+    const session = new Session(kernelRandomBytes(SESSION_ID_BYTES).toHex(), this.gateway.greeting(), {
       call: (own, call) => this.gateway.call(own, call),
       levelChanged: () => this.gateway.levelChanged(),
       closed: (own) => {

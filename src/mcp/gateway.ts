@@ -13,11 +13,11 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 import type { ServerPlan } from "./config.ts";
 import { LIST_MS } from "./limits.ts";
-import { isList, Offers } from "./offers.ts";
+import { isList, MergedEntries } from "./merged-entries.ts";
 import { RpcError } from "./rpc-error.ts";
 import type { Account } from "./servers/run-as-user.ts";
 import { type ServerListener, StdioServer } from "./servers/stdio-server.ts";
-import type { Call, Greeting, Session } from "./session.ts";
+import type { Call, Session, SessionStart } from "./session.ts";
 
 /** Timeout of a call since its last progress. A client that gives up cancels the call earlier. */
 export const CALL_MS = 3_600_000;
@@ -30,7 +30,7 @@ const CAPABILITIES = ["tools", "prompts", "resources", "logging", "completions"]
 
 export class Gateway implements ServerListener {
   readonly #servers: readonly StdioServer[];
-  readonly #offers: Offers;
+  readonly #offers: MergedEntries;
   readonly #log: (line: string) => void;
   readonly #sessions = new Set<Session>();
   /** Sessions that subscribe to a resource, by resource. */
@@ -41,7 +41,7 @@ export class Gateway implements ServerListener {
   constructor(plans: readonly ServerPlan[], account: Account | undefined, log: (line: string) => void) {
     this.#log = log;
     this.#servers = plans.map((plan) => new StdioServer(plan, account, this));
-    this.#offers = new Offers(this.#servers, log);
+    this.#offers = new MergedEntries(this.#servers, log);
   }
 
   /** Starts all servers or none; the failing server's message is the reason. */
@@ -57,7 +57,7 @@ export class Gateway implements ServerListener {
     await Promise.all(this.#servers.map((server) => server.close()));
   }
 
-  greeting(): Greeting {
+  greeting(): SessionStart {
     const all = this.#servers.map(({ capabilities }) => capabilities);
     const capabilities: ServerCapabilities = {};
     for (const name of CAPABILITIES) if (all.some((one) => one[name] !== undefined)) capabilities[name] = {};

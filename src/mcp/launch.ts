@@ -1,8 +1,8 @@
 /** Starts the gateway in the background and waits until it is ready or reports an error. */
 import { Fault } from "../contract/fault.ts";
 import type { Report, Settings } from "./background.ts";
-import { BACKGROUND } from "./former-gateway.ts";
 import { LOG_FILE } from "./log-file.ts";
+import { BACKGROUND } from "./previous-gateway.ts";
 import { endGroup, ownVariables } from "./servers/run-as-user.ts";
 
 /** Longer than the gateway's own limit, so that it can clean up and report. */

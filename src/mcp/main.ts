@@ -9,8 +9,8 @@ import { checkToken } from "./access-token.ts";
 import { type Report, runInBackground } from "./background.ts";
 import { CATALOGUE, programOf } from "./catalogue.ts";
 import { checkNames, isRepository, parseConfig } from "./config.ts";
-import { BACKGROUND } from "./former-gateway.ts";
 import { launch } from "./launch.ts";
+import { BACKGROUND } from "./previous-gateway.ts";
 import { fetchRepository, repositoryOf } from "./servers/repository.ts";
 import { TOKEN_VARIABLE } from "./servers/run-as-user.ts";
 

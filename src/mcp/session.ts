@@ -21,7 +21,7 @@ import { GATEWAY } from "./servers/stdio-server.ts";
 export const UNREAD_NOTIFICATIONS_MAX = 1_024;
 
 /** The merged view of all servers at the start of a session. */
-export interface Greeting {
+export interface SessionStart {
   capabilities: ServerCapabilities;
   instructions: string;
 }
@@ -57,7 +57,7 @@ export class Session {
 
   constructor(
     id: string,
-    { capabilities, instructions }: Greeting,
+    { capabilities, instructions }: SessionStart,
     private readonly listener: SessionListener,
   ) {
     this.id = id;
@@ -94,7 +94,7 @@ export class Session {
 
   /** Sends a notification that belongs to no call. */
   notify(notification: Notification): void {
-    if (notification.method === "notifications/message" && !this.#hears(notification)) return;
+    if (notification.method === "notifications/message" && !this.#passesLevel(notification)) return;
     if (this.#takesRoom(BY_GET)) void this.#send(this.#server.notification(notification));
   }
 
@@ -117,7 +117,7 @@ export class Session {
     }
   }
 
-  #hears({ params }: Notification): boolean {
+  #passesLevel({ params }: Notification): boolean {
     const levels: readonly unknown[] = LoggingLevelSchema.options;
     return this.level === undefined || levels.indexOf(params?.level) >= levels.indexOf(this.level);
   }

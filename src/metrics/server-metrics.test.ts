@@ -93,10 +93,10 @@ test("calls to the store are counted by table, and transactions", async () => {
 test("requests are counted by route and status, other warnings and errors by event", async () => {
   const metrics = metricsOf();
   const request = { level: "info", event: "request", status: 200, ms: 3, route: "GET /sandboxes" } as const;
-  metrics.onLogEntry(request);
-  metrics.onLogEntry({ ...request, status: 404, route: undefined });
-  metrics.onLogEntry({ level: "error", event: "the relay ended", how: "SIGKILL" });
-  metrics.onLogEntry({ level: "info", event: "a note" });
+  metrics.countLogEntry(request);
+  metrics.countLogEntry({ ...request, status: 404, route: undefined });
+  metrics.countLogEntry({ level: "error", event: "the relay ended", how: "SIGKILL" });
+  metrics.countLogEntry({ level: "info", event: "a note" });
   expect(await samplesOf(metrics, "sandlot_requests_total")).toEqual([
     'sandlot_requests_total{route="GET /sandboxes",status="200"} 1',
     'sandlot_requests_total{route="none",status="404"} 1',
@@ -109,10 +109,10 @@ test("requests are counted by route and status, other warnings and errors by eve
 test("reports of edge and relay are added up; names and numbers beyond reason are not", async () => {
   const metrics = metricsOf();
   const names = Array.from({ length: 1_000 }, (_, nth) => [`made-up-${nth}`, 1] as const);
-  metrics.edgeReported({ requests: { command: 2, files: -1 }, refusals: { "closed-port": 1 }, starts: [0.004] });
-  metrics.edgeReported({ requests: { command: 1, service: Number.NaN }, refusals: {}, starts: [] });
-  metrics.relayReported({ allowed: 3, forbidden: 1 });
-  metrics.dnsDecided("allowed");
+  metrics.countEdgeReport({ requests: { command: 2, files: -1 }, refusals: { "closed-port": 1 }, starts: [0.004] });
+  metrics.countEdgeReport({ requests: { command: 1, service: Number.NaN }, refusals: {}, starts: [] });
+  metrics.countRelayReport({ allowed: 3, forbidden: 1 });
+  metrics.countDnsDecision("allowed");
   expect(await samplesOf(metrics, "sandlot_edge_re")).toEqual([
     'sandlot_edge_requests_total{class="command"} 3',
     'sandlot_edge_refusals_total{reason="closed-port"} 1',
@@ -126,7 +126,7 @@ test("reports of edge and relay are added up; names and numbers beyond reason ar
   ]);
   expect(await samplesOf(metrics, "sandlot_dns")).toEqual(['sandlot_dns_queries_total{decision="allowed"} 1']);
   const hostile = metricsOf();
-  hostile.relayReported(Object.fromEntries(names));
+  hostile.countRelayReport(Object.fromEntries(names));
   expect((await samplesOf(hostile, "sandlot_relay")).length).toBeLessThan(100);
 });
 
@@ -154,7 +154,7 @@ test("a thousand teams, templates and events add a bounded number of series", as
       misses: 0,
     },
   });
-  for (const nth of many) metrics.onLogEntry({ level: "warn", event: `event ${nth}` });
+  for (const nth of many) metrics.countLogEntry({ level: "warn", event: `event ${nth}` });
   const teams = await samplesOf(metrics, "sandlot_team_sandboxes");
   expect(teams).toHaveLength(METRIC_TEAMS_MAX + 1);
   expect(teams[0]).toBe('sandlot_team_sandboxes{team="team-999"} 999');

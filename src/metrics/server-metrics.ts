@@ -238,7 +238,7 @@ export class ServerMetrics {
   }
 
   /** Counts requests by their log lines, and all other warnings and errors. */
-  onLogEntry({ level, event, route, status, ms }: LogEntry): void {
+  countLogEntry({ level, event, route, status, ms }: LogEntry): void {
     if (event === "request") {
       const name = this.#routes.of(typeof route === "string" ? route : "none");
       this.#requests.inc({ route: name, status: String(status) });
@@ -247,23 +247,23 @@ export class ServerMetrics {
   }
 
   /** Requests of an edge process, as it reports them. */
-  edgeReported({ requests, refusals, starts }: RequestReport): void {
+  countEdgeReport({ requests, refusals, starts }: RequestReport): void {
     for (const [name, count] of valid(requests, this.#names)) this.#edge.requests.inc({ class: name }, count);
     for (const [name, count] of valid(refusals, this.#names)) this.#edge.refusals.inc({ reason: name }, count);
     for (const seconds of starts) if (seconds >= 0) this.#edge.starts.observe(seconds);
   }
 
   /** Outcomes of connections, as the relay reports them. */
-  relayReported(decisions: Readonly<Record<string, number>>): void {
+  countRelayReport(decisions: Readonly<Record<string, number>>): void {
     for (const [decision, count] of valid(decisions, this.#names)) this.#connections.inc({ decision }, count);
   }
 
-  dnsDecided(decision: string): void {
+  countDnsDecision(decision: string): void {
     this.#queries.inc({ decision });
   }
 
   /** Spans that the exporter sent or gave up. */
-  spansEnded(outcome: SpanOutcome, count: number): void {
+  countSpans(outcome: SpanOutcome, count: number): void {
     this.#spans.inc({ outcome }, count);
   }
 

@@ -153,7 +153,7 @@ test("spans of an edge process are bounded, and malformed ones dropped", async (
     { name: null },
   ];
   const spans = [span(1, { name: "n".repeat(1_000), attributes }), ...odd.map((more) => ({ ...span(2), ...more }))];
-  exporter.addReported({ spans: spans as FinishedSpan[], dropped: 3 });
+  exporter.addUntrusted({ spans: spans as FinishedSpan[], dropped: 3 });
   await untilTrue(() => outcomes.exported === 1);
   expect(outcomes.dropped).toBe(odd.length + 3);
   const [arrived] = collector.spans;

@@ -65,7 +65,7 @@ export class SpanExporter {
   }
 
   /** Spans of a process that handles hostile bytes: malformed ones count as dropped. */
-  addReported({ spans, dropped }: { spans: readonly FinishedSpan[]; dropped: number }): void {
+  addUntrusted({ spans, dropped }: { spans: readonly FinishedSpan[]; dropped: number }): void {
     if (Number.isSafeInteger(dropped) && dropped > 0) this.onOutcome("dropped", dropped);
     for (const span of spans) {
       const valid = bounded(span);
@@ -88,13 +88,13 @@ export class SpanExporter {
       await this.#pause(EXPORT_EVERY_MS);
       while (this.#waiting.length > 0) {
         const batch = this.#waiting.splice(0, SPANS_AT_ONCE_MAX);
-        this.onOutcome((await this.#isTaken(batch)) ? "exported" : "failed", batch.length);
+        this.onOutcome((await this.#deliver(batch)) ? "exported" : "failed", batch.length);
       }
     }
     this.#sending = undefined;
   }
 
-  async #isTaken(batch: readonly FinishedSpan[]): Promise<boolean> {
+  async #deliver(batch: readonly FinishedSpan[]): Promise<boolean> {
     const body = tracesJson(batch, this.options.resource);
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#post(body);
@@ -102,7 +102,7 @@ export class SpanExporter {
         this.#hasFailed = false;
         return true;
       }
-      this.#complain(failure.reason);
+      this.#logFailure(failure.reason);
       if (!failure.isRetried || attempt >= ATTEMPTS_MAX || this.#stopping.signal.aborted) return false;
       await this.#pause(Math.min(RETRY_MS * 2 ** (attempt - 1), RETRY_MAX_MS));
     }
@@ -128,7 +128,7 @@ export class SpanExporter {
   }
 
   /** One line for a series of failures. */
-  #complain(error: string): void {
+  #logFailure(error: string): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
     const collector = new URL(this.options.url).origin;
@@ -144,7 +144,7 @@ export class SpanExporter {
 /** Undefined: it is malformed. */
 function bounded(span: FinishedSpan): FinishedSpan | undefined {
   const { traceId, spanId, parentSpanId, name, kind, beganAt, wallMs, hasFailed, attributes } = span;
-  const isWell =
+  const isValid =
     isTraceId(traceId) &&
     isSpanId(spanId) &&
     (parentSpanId === undefined || isSpanId(parentSpanId)) &&
@@ -153,7 +153,7 @@ function bounded(span: FinishedSpan): FinishedSpan | undefined {
     beganAt < Number.MAX_SAFE_INTEGER / 1000 &&
     wallMs >= 0 &&
     wallMs < Number.MAX_SAFE_INTEGER / 2000;
-  if (!isWell) return undefined;
+  if (!isValid) return undefined;
   const kept = Object.entries(attributes ?? {}).slice(0, ATTRIBUTES_MAX);
   return {
     traceId,

@@ -21,18 +21,18 @@ import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { OWN_FOLDER } from "./checkpoint/manifest.ts";
 import type { GuestClient } from "./guest-link/guest-client.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
-import { GuestSign } from "./guest-link/guest-sign.ts";
+import { ListenSignal } from "./guest-link/listen-signal.ts";
 import { makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./mounted-files.ts";
 import type { Network } from "./network/network.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
-import type { Volumes } from "./volume/volumes.ts";
+import type { Volumes } from "./volume/volume-disks.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
 
 /** The checkpoint that a booted sandbox's disk is copied from, if the disk is not a fresh one. */
-export interface Origin {
+export interface DiskOrigin {
   disk: CheckpointFolder;
   /** The sandbox has another id than the one recorded on the disk. */
   copy: boolean;
@@ -53,11 +53,11 @@ export interface Start {
   /** Settings from the request; undefined for a sandbox of the ready pool. */
   settings: GuestSettings | undefined;
   guestOf(record: SandboxRecord): GuestClient;
-  unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
+  removeResources(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
 interface Boot extends Start {
-  origin: Origin | undefined;
+  origin: DiskOrigin | undefined;
   guestFolder: string;
   runtimes: Runtimes;
   mounts: Mounts;
@@ -123,7 +123,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     };
     writeRecord(folder, record);
     // A guest with this file touches it as soon as it listens.
-    using sign = mounts.some(({ outside }) => outside === meminfoFile) ? new GuestSign(meminfoFile) : undefined;
+    using sign = mounts.some(({ outside }) => outside === meminfoFile) ? new ListenSignal(meminfoFile) : undefined;
     await runtime.start(id, pid);
     const guest = request.guestOf(record);
     const alive = () => isAlive(record);
@@ -132,7 +132,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     await disk.release(volumes.mounts.length === 0 ? [] : undefined);
     return record;
   } catch (cause) {
-    await request.unmake(slot, ids, diskName);
+    await request.removeResources(slot, ids, diskName);
     // The volumes do not fit; the caller can fix that, so the error is passed on unchanged.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be booted`, cause);

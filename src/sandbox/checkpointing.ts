@@ -16,7 +16,7 @@
 import { statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { Gate } from "../base/gate.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CheckpointOptions } from "../contract/internal/host.ts";
@@ -35,7 +35,7 @@ import { quiesce } from "./quiesce.ts";
 import { FailedTry, type ImageBounds, type StoppedSandbox } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import { rootOf, type SandboxRecord } from "./sandbox-record.ts";
-import type { Volumes } from "./volume/volumes.ts";
+import type { Volumes } from "./volume/volume-disks.ts";
 
 /** Each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
 export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
@@ -65,27 +65,27 @@ interface WriteOptions extends CheckpointOptions {
 }
 
 /** The state of the sandbox after the checkpoint. */
-type After = "stays frozen" | "goes on";
+type AfterCheckpoint = "stays frozen" | "goes on";
 
 interface Writing {
   record: SandboxRecord;
   options: WriteOptions;
-  after: After;
+  after: AfterCheckpoint;
   draft: CheckpointFolder;
   bounds: ImageBounds;
 }
 
 export class Checkpointing {
-  readonly #gate = new Gate(CHECKPOINTS_AT_ONCE_MAX);
+  readonly #permits = new Semaphore(CHECKPOINTS_AT_ONCE_MAX);
 
   constructor(readonly parts: CheckpointingParts) {}
 
   /** When it throws, the sandbox runs on and there is no checkpoint. */
-  async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
+  async write(record: SandboxRecord, name: string, options: WriteOptions, after: AfterCheckpoint): Promise<void> {
     const { checkpoints, runtimes } = this.parts;
     // Before queueing, so that a rejected checkpoint holds no place.
     if (options.memory) await runtimes.of(record.wall).requireCheckpointable?.(record.cgroup);
-    using _place = await this.#gate.enter(options.owner);
+    using _permit = await this.#permits.acquire(options.owner);
     const bytes = await this.#requireSpace(record, options);
     try {
       const draft = await this.#withOneRetry(name, (begun, earlier) =>

@@ -36,12 +36,12 @@ export interface Leftovers {
 
 /**
  * Removes everything a sandbox may have. The slot and the user ids are freed last: another sandbox may take them at
- * once, so the record, which would free them a second time, must be gone by then. Throws `Unended` when a process has
- * not ended within `withinMs`. Such a process is cut off from the network and keeps its slot, ids, disk and folder.
- * `onRemoved` runs as soon as everything except the slot and the user ids is removed: from then on the id may belong to
- * a restored sandbox.
+ * once, so the record, which would free them a second time, must be gone by then. Throws `ProcessesRemain` when a
+ * process has not ended within `withinMs`. Such a process is cut off from the network and keeps its slot, ids, disk and
+ * folder. `onRemoved` runs as soon as everything but the slot and the ids is removed: from then on the sandbox's id may
+ * belong to a restored sandbox.
  */
-export async function unmake(
+export async function removeResources(
   parts: CleanupParts,
   leftovers: Leftovers,
   withinMs?: number,
@@ -53,14 +53,14 @@ export async function unmake(
   // no step may overlap with a retry.
   const done = await Promise.allSettled([
     slot === undefined ? undefined : network.unplug(slot),
-    takeAway(parts, leftovers, withinMs).then(onRemoved),
+    removeFromMachine(parts, leftovers, withinMs).then(onRemoved),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot, leftovers.willResume === true ? id : undefined);
   if (firstId !== undefined) ranges.free({ first: firstId });
 }
 
-async function takeAway(
+async function removeFromMachine(
   { data, runtimes, disks }: CleanupParts,
   { id, disk, wall }: Leftovers,
   withinMs: number | undefined,

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
-import { Unended } from "../system/cgroup/removal.ts";
+import { ProcessesRemain } from "../system/cgroup/removal.ts";
 import type { CleanupParts } from "./cleanup.ts";
 import { Endings, REAPS_AT_ONCE } from "./endings.ts";
 import { Slots } from "./network/slots.ts";
@@ -60,7 +60,7 @@ test("a sandbox that resumes while its previous slot is returned is ended like a
   const given: number[] = [];
   const endings = endingsWith(
     async () => {
-      if (isStuck) throw new Unended([1], 0);
+      if (isStuck) throw new ProcessesRemain([1], 0);
     },
     async (slot) => {
       given.push(slot);
@@ -92,7 +92,7 @@ test("the slot of a found sandbox that does not end is not reused until it is go
     runtimes: {
       list: async () => [],
       remove: async () => {
-        if (isStuck) throw new Unended([1], 0);
+        if (isStuck) throw new ProcessesRemain([1], 0);
       },
     },
     disks: { releaseMounts: async () => undefined, list: async () => [] },

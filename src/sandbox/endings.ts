@@ -8,13 +8,13 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Background } from "../base/background.ts";
 import { systemClock } from "../base/clock.ts";
-import { Gate } from "../base/gate.ts";
 import { described, type Log, stderrLog } from "../base/log.ts";
 import { RetryQueue } from "../base/retry-queue.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { Fault } from "../contract/fault.ts";
-import { CGROUP_REMOVE_MS, endAll, endCgroup, removeCgroups, Unended } from "../system/cgroup/removal.ts";
+import { CGROUP_REMOVE_MS, endAll, endCgroup, ProcessesRemain, removeCgroups } from "../system/cgroup/removal.ts";
 import { notedIds } from "./allocation.ts";
-import { type CleanupParts, type Leftovers, unmake } from "./cleanup.ts";
+import { type CleanupParts, type Leftovers, removeResources } from "./cleanup.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 
 const UNENDED_RETRY_MIN_MS = 500;
@@ -22,15 +22,15 @@ const UNENDED_RETRY_MAX_MS = 30_000;
 const UNENDED_AT_ONCE = 8;
 /** How many leftover sandboxes of a killed server are removed concurrently. */
 export const REAPS_AT_ONCE = 8;
-/** How long one ending may hold its place in the gate. An ending usually takes a tenth of a second. */
+/** How long one ending may hold its permit. An ending usually takes a tenth of a second. */
 const ENDING_PLACE_MS = 2_000;
 
 export class Endings {
   readonly #background: Background;
   /** Sandboxes that do not end, by id. Each holds one of a limited number of slots. */
-  readonly #unended = new Map<string, Leftovers & { since: number }>();
+  readonly #stillRunning = new Map<string, Leftovers & { since: number }>();
   readonly #retries: RetryQueue<Leftovers>;
-  readonly #gate = new Gate(REAPS_AT_ONCE);
+  readonly #permits = new Semaphore(REAPS_AT_ONCE);
 
   constructor(
     private readonly parts: CleanupParts,
@@ -53,11 +53,11 @@ export class Endings {
   /** Throws Fault 503 when a process survives; the server then retries without the caller. */
   async end(leftovers: Leftovers): Promise<void> {
     const { id } = leftovers;
-    if (this.#unended.has(id)) throw runsOn(id);
+    if (this.#stillRunning.has(id)) throw runsOn(id);
     try {
-      await unmake(this.parts, leftovers, this.withinMs);
+      await removeResources(this.parts, leftovers, this.withinMs);
     } catch (cause) {
-      if (!(cause instanceof Unended)) throw cause;
+      if (!(cause instanceof ProcessesRemain)) throw cause;
       this.#note(leftovers, cause);
       throw runsOn(id, cause);
     }
@@ -75,7 +75,7 @@ export class Endings {
    */
   async endById(id: string): Promise<void> {
     using place = new DisposableStack();
-    place.use(await this.#gate.enter());
+    place.use(await this.#permits.acquire());
     const late = setTimeout(() => place.dispose(), ENDING_PLACE_MS);
     await this.end(this.#leftoversOf(id)).finally(() => clearTimeout(late));
   }
@@ -94,20 +94,20 @@ export class Endings {
         this.withinMs,
       ),
     );
-    const gate = new Gate(REAPS_AT_ONCE);
+    const permits = new Semaphore(REAPS_AT_ONCE);
     await Promise.all(
       over.map(async (id) => {
-        using _place = await gate.enter();
+        using _permit = await permits.acquire();
         const leftovers = this.#leftoversOf(id);
         const waitMs = unended.has(`${data.cgroup}/${id}`) ? 0 : this.withinMs;
-        await unmake(this.parts, leftovers, waitMs).catch((cause: unknown) => {
+        await removeResources(this.parts, leftovers, waitMs).catch((cause: unknown) => {
           // A sandbox whose first process has ended was not found running, so its slot would count as free.
           if (leftovers.slot !== undefined) network.adopt(leftovers.slot, "open");
           this.#note(leftovers, cause);
         });
       }),
     );
-    const kept = [...keep.values(), ...this.#unended.values()];
+    const kept = [...keep.values(), ...this.#stillRunning.values()];
     const keptDisks = new Set(kept.map(({ disk }) => disk));
     for (const name of await disks.list()) if (!keptDisks.has(name)) await disks.remove(name);
     await removeCgroups(data.cgroup, new Set(kept.map(({ id }) => id)), this.withinMs).catch((error: unknown) => {
@@ -131,7 +131,7 @@ export class Endings {
 
   #note(leftovers: Leftovers, cause: unknown): void {
     const { id } = leftovers;
-    this.#unended.set(id, { ...leftovers, since: performance.now() });
+    this.#stillRunning.set(id, { ...leftovers, since: performance.now() });
     const event = "a sandbox does not end; it is cut off from the network and keeps its resources until it is gone";
     this.log.write({ level: "error", event, sandbox: id, ...detailsOf(cause) });
     this.#retries.enqueue([leftovers]);
@@ -139,8 +139,8 @@ export class Endings {
 
   async #tryAgain(leftovers: Leftovers): Promise<void> {
     const { id } = leftovers;
-    const since = this.#unended.get(id)?.since ?? 0;
-    await unmake(this.parts, leftovers, 0, () => this.#unended.delete(id));
+    const since = this.#stillRunning.get(id)?.since ?? 0;
+    await removeResources(this.parts, leftovers, 0, () => this.#stillRunning.delete(id));
     const seconds = Math.round((performance.now() - since) / 1000);
     this.log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
   }
@@ -154,5 +154,7 @@ function runsOn(id: string, cause?: unknown): Fault {
 }
 
 function detailsOf(error: unknown): { processes?: string; error: string } {
-  return error instanceof Unended ? { processes: error.processes, error: error.message } : { error: described(error) };
+  return error instanceof ProcessesRemain
+    ? { processes: error.processes, error: error.message }
+    : { error: described(error) };
 }

@@ -21,7 +21,7 @@ beforeEach(() => {
       if (Number.isNaN(availableBytes)) throw new Error("no such file");
       return { totalBytes: 1000, availableBytes };
     },
-    giveUpReady(isShort) {
+    suspendPool(isShort) {
       reported.push(isShort ? "given up" : "kept");
       return readyLeft > 0;
     },

@@ -27,7 +27,7 @@ interface MemoryWatchParts {
   percent: number;
   read(): MemoryLeft;
   /** Gives up all ready sandboxes, or ends that. Returns whether any is left. */
-  giveUpReady(isShort: boolean): boolean;
+  suspendPool(isShort: boolean): boolean;
   emit(event: HostEvent): void;
   clock: Clock;
   log: Log;
@@ -62,7 +62,7 @@ export class MemoryWatch {
   }
 
   #act(availableBytes: number, reserveBytes: number): void {
-    const { giveUpReady, emit, log } = this.parts;
+    const { suspendPool: giveUpReady, emit, log } = this.parts;
     const wasShort = this.#isShort;
     this.#isShort = availableBytes < reserveBytes * (wasShort ? MEMORY_ENOUGH_AGAIN : 1);
     if (!this.#isShort && !wasShort) return;

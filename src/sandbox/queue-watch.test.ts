@@ -21,7 +21,7 @@ test("a sandbox that is removed during a check is skipped, and checked when it i
     queued,
   );
   const looked = watch.check();
-  running.takeOut(last);
+  running.hide(last);
   await looked;
   expect(ended).toHaveLength(QUEUE_CHECK_TURN);
   expect(ended).not.toContain(last);

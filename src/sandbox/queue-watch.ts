@@ -3,7 +3,7 @@
  * all sandboxes periodically, and at once when the kernel's own memory grows, which one small file shows.
  */
 import { described, stderrLog } from "../base/log.ts";
-import { kernelBytes, type Queued, queuedIn } from "./socket-queues.ts";
+import { kernelMemoryBytes, type Queued, queuedIn } from "./socket-queues.ts";
 
 /**
  * Maximum bytes queued in a sandbox's netlink and ping sockets plus unsent in its UDP sockets: no cgroup is charged for
@@ -33,7 +33,7 @@ const MIB = 1024 * 1024;
 export class QueueWatch {
   readonly #timer: Timer;
   #checkedAt = performance.now();
-  #kernelBytes = kernelBytes();
+  #kernelMemoryBytes = kernelMemoryBytes();
   #isLooking = false;
 
   constructor(
@@ -58,7 +58,7 @@ export class QueueWatch {
       stderrLog.write({ level: "error", event: "socket queues could not be read", error: described(error) });
     } finally {
       this.#checkedAt = performance.now();
-      this.#kernelBytes = kernelBytes();
+      this.#kernelMemoryBytes = kernelMemoryBytes();
       this.#isLooking = false;
     }
   }
@@ -66,10 +66,10 @@ export class QueueWatch {
   #isTime(): boolean {
     const ms = performance.now() - this.#checkedAt;
     if (ms >= QUEUE_CHECK_MAX_MS) return true;
-    const now = kernelBytes();
+    const now = kernelMemoryBytes();
     // Memory that the kernel has released may grow again and must count as growth.
-    this.#kernelBytes = Math.min(this.#kernelBytes, now);
-    return ms >= QUEUE_CHECK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
+    this.#kernelMemoryBytes = Math.min(this.#kernelMemoryBytes, now);
+    return ms >= QUEUE_CHECK_GAP_MS && now - this.#kernelMemoryBytes >= QUEUE_GROWTH_BYTES;
   }
 
   async check(): Promise<void> {

@@ -30,7 +30,7 @@ test("after a failure of any step everything is undone, once no step is running"
     processors: { take: () => [] },
     runtime: { holdsConnections: () => false, restore: ({ prepared }: { prepared: Promise<unknown> }) => prepared },
     turn: async () => ({ [Symbol.dispose]: () => undefined }),
-    unmake: async () => void happened.push("taken back"),
+    removeResources: async () => void happened.push("taken back"),
   };
   const restoring = restoreSandbox(request as unknown as Parameters<typeof restoreSandbox>[0]);
   await expect(restoring).rejects.toMatchObject({ status: 503, message: expect.stringContaining("no rules") });

@@ -111,7 +111,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
   } catch (cause) {
     // All preparation has stopped before it is undone, whichever step failed.
     await Promise.allSettled(preparing);
-    await request.unmake(slot, ids, diskName);
+    await request.removeResources(slot, ids, diskName);
     // The checkpoint does not fit; the caller can fix that, so the error is passed on unchanged.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);
@@ -120,7 +120,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
 
 /** Runs `work` while holding a restore place. Preparation and the wait for the guest happen outside it. */
 async function inTurn<Result>({ turn }: RestoreRequest, work: () => Promise<Result>): Promise<Result> {
-  using _place = await turn();
+  using _permit = await turn();
   return await work();
 }
 

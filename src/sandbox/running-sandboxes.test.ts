@@ -20,7 +20,7 @@ test("a running sandbox is found with its address, any other is a 404 with its i
   running.add(record("i1", process.pid));
   expect(running.require("i1").guest.address).toBe("198.18.0.7");
   expect(() => running.require("i2")).toThrow("sandbox i2 does not run on this machine");
-  expect(running.takeOut("i1")).toBeDefined();
+  expect(running.hide("i1")).toBeDefined();
   expect(running.get("i1")).toBeUndefined();
 });
 
@@ -51,8 +51,8 @@ test("a listener gets only sandboxes that have an owner", () => {
   running.announce("i1");
   const received: string[] = [];
   running.listen((event) => received.push(JSON.stringify(event)));
-  running.takeOut("i2");
-  running.takeOut("i1");
+  running.hide("i2");
+  running.hide("i1");
   expect(received).toHaveLength(2);
   expect(received[0]).toContain('"inventory"');
   expect(received[0]).toContain('"i1"');

@@ -61,7 +61,7 @@ export class RunningSandboxes {
   }
 
   /** Makes the sandbox unreachable. Undefined: it was not running. */
-  takeOut(id: string): RunningSandbox | undefined {
+  hide(id: string): RunningSandbox | undefined {
     const running = this.#entries.get(id);
     this.#entries.delete(id);
     if (running?.isAnnounced) this.emit({ kind: "unreachable", id });
@@ -84,7 +84,7 @@ export class RunningSandboxes {
   }
 
   keepOnly(ids: { has(id: string): boolean }): void {
-    for (const id of [...this.#entries.keys()]) if (!ids.has(id)) this.takeOut(id);
+    for (const id of [...this.#entries.keys()]) if (!ids.has(id)) this.hide(id);
   }
 
   /** Whether the sandbox is known and its first process is running now. */
@@ -112,7 +112,7 @@ export class RunningSandboxes {
   }
 
   /** Saves the record for the next server. */
-  keep(record: SandboxRecord): void {
+  saveRecord(record: SandboxRecord): void {
     writeRecord(this.folderOf(record.id), record);
   }
 

@@ -1,7 +1,7 @@
 /** Socket queues of real sockets, in the test's own network namespace. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { offenceOf, QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "./queue-watch.ts";
-import { kernelBytes, queuedIn } from "./socket-queues.ts";
+import { kernelMemoryBytes, queuedIn } from "./socket-queues.ts";
 
 /** Sends messages of unknown type to the kernel, which acknowledges each; the acknowledgements stay unread. */
 const FLOOD = `
@@ -71,7 +71,7 @@ test("an ended process is an error, not an empty count", () => {
 });
 
 test("the kernel's own memory is read", () => {
-  expect(kernelBytes()).toBeGreaterThan(0);
+  expect(kernelMemoryBytes()).toBeGreaterThan(0);
 });
 
 test.each([

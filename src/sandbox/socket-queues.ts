@@ -39,7 +39,7 @@ export function queuedIn(pid: number, proc = "/proc"): Queued {
 }
 
 /** The kernel's own memory on this machine: used neither by programs nor by files, and not reclaimable. */
-export function kernelBytes(proc = "/proc"): number {
+export function kernelMemoryBytes(proc = "/proc"): number {
   const text = readFileSync(join(proc, "meminfo"), "utf8");
   const of = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB$`, "m").exec(text)?.[1] ?? 0) * 1024;
   const others = ["MemFree", "Buffers", "Cached", "AnonPages", "SReclaimable", "PageTables", "KernelStack"];

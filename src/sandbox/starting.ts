@@ -7,7 +7,7 @@
  */
 
 import { availableParallelism } from "node:os";
-import { Gate } from "../base/gate.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CreateSandbox, Egress, ResumeSandbox, SandboxKind, VolumeMount } from "../contract/internal/host.ts";
 import type { GuestSettings } from "../contract/runtime/guest-control.ts";
@@ -21,7 +21,7 @@ import type { IdRange } from "../system/id-range.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
 import { deviceOf } from "../system/mount/loop-devices.ts";
 import type { Mounts } from "../system/mount/mounts.ts";
-import { boot, type Origin } from "./booting.ts";
+import { boot, type DiskOrigin } from "./booting.ts";
 import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { requireFit, requireSameVolumes } from "./checkpoint/manifest.ts";
 import type { Leftovers } from "./cleanup.ts";
@@ -33,7 +33,7 @@ import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 import type { ProcessedContent } from "./volume/content.ts";
-import type { Volumes } from "./volume/volumes.ts";
+import type { Volumes } from "./volume/volume-disks.ts";
 
 /**
  * A boot is CPU-bound: two per processor keep all processors busy. More would only delay all of them and other
@@ -60,18 +60,18 @@ interface StartingParts {
   content: ProcessedContent;
   cgroup: string;
   /** Removes what was made for a sandbox that failed to start. Never throws. */
-  unmake(leftovers: Leftovers): Promise<void>;
+  removeResources(leftovers: Leftovers): Promise<void>;
 }
 
 export class Starting {
-  readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
-  readonly #restores = new Gate(RESTORES_BEGUN_MAX);
-  readonly #restoring = new Gate(RESTORES_AT_ONCE_MAX);
+  readonly #boots = new Semaphore(BOOTS_AT_ONCE_MAX);
+  readonly #restores = new Semaphore(RESTORES_BEGUN_MAX);
+  readonly #restoring = new Semaphore(RESTORES_AT_ONCE_MAX);
 
   constructor(private readonly parts: StartingParts) {}
 
   /** With the network rules and settings of the request from the start, so no hand-over is needed. */
-  async bootFor(request: CreateSandbox, origin?: Origin): Promise<string> {
+  async bootFor(request: CreateSandbox, origin?: DiskOrigin): Promise<string> {
     const id = newSandboxId();
     const { kind, egress, volumes = [] } = request;
     await this.#bootAs(id, kind, origin, egress, volumes, settingsFor(id, request));
@@ -115,9 +115,9 @@ export class Starting {
     await checkpoints.requireIntact(request.checkpoint, folder, memory.files);
     using _pages = await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
-    using _place = await this.#restores.enter();
+    using _permit = await this.#restores.acquire();
     const settings = handsOver ? settingsFor(id, request) : undefined;
-    const turn = () => this.#restoring.enter();
+    const turn = () => this.#restoring.acquire();
     const restore = { id, kind, runtimeName, runtime, checkpoint: folder, memory, egress, copy, settings, turn };
     await this.#add(await restoreSandbox({ ...this.parts, ...this.#places(id, kind), ...restore }));
   }
@@ -129,7 +129,7 @@ export class Starting {
     const { record, guest, ahead } = sandbox;
     if (!Bun.deepEquals(record.egress, request.egress)) {
       record.egress = request.egress;
-      this.parts.running.keep(record);
+      this.parts.running.saveRecord(record);
       await network.setEgress(record.slot, request.egress);
     }
     delete sandbox.ahead;
@@ -149,14 +149,14 @@ export class Starting {
   async #bootAs(
     id: string,
     kind: SandboxKind,
-    origin: Origin | undefined,
+    origin: DiskOrigin | undefined,
     egress: Egress,
     volumeMounts: readonly VolumeMount[],
     settings?: GuestSettings,
   ): Promise<void> {
     const { images, pages, guestFolder } = this.parts;
     using _image = images.hold(kind.image);
-    using _place = await this.#boots.enter();
+    using _permit = await this.#boots.acquire();
     using _pages = await pages.hold(guestFolder);
     const wanted = { id, kind, origin, egress, volumeMounts, settings };
     await this.#add(await boot({ ...this.parts, ...this.#places(id, kind), ...wanted }));
@@ -164,27 +164,28 @@ export class Starting {
 
   /** Removes a sandbox again if the operator's disk throughput limit cannot be applied to it. */
   async #add(record: SandboxRecord): Promise<void> {
-    const { disks, running, unmake } = this.parts;
+    const { disks, running, removeResources } = this.parts;
     const { bytesPerSecond } = disks;
     try {
       const device = bytesPerSecond === undefined ? undefined : deviceOf(disks.imageOf(record.disk));
       // A sandbox that has already ended has no device.
       if (bytesPerSecond !== undefined && device !== undefined) limitThroughput(record.cgroup, device, bytesPerSecond);
     } catch (cause) {
-      await unmake(record);
+      await removeResources(record);
       throw cause;
     }
     running.add(record);
   }
 
   #places(id: string, kind: SandboxKind) {
-    const { running, cgroup, images, unmake } = this.parts;
+    const { running, cgroup, images, removeResources } = this.parts;
     return {
       folder: running.folderOf(id),
       cgroup: `${cgroup}/${id}`,
       lowers: images.lowersOf(kind.image),
       guestOf: (record: SandboxRecord) => running.guestOf(record),
-      unmake: (slot: number, { first }: IdRange, disk: string) => unmake({ id, slot, firstId: first, disk }),
+      removeResources: (slot: number, { first }: IdRange, disk: string) =>
+        removeResources({ id, slot, firstId: first, disk }),
     };
   }
 }

@@ -7,7 +7,7 @@ import { type IdRange, SHARED_IDS } from "../system/id-range.ts";
 import type { Mounts } from "../system/mount/mounts.ts";
 import { VOLUME } from "./checkpoint/manifest.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
-import type { HeldVolume, Volumes } from "./volume/volumes.ts";
+import type { HeldVolume, Volumes } from "./volume/volume-disks.ts";
 
 /** Prefix of the folder that shows a volume with the sandbox's ids, followed by a number. */
 const PLACE = "volume-";

@@ -9,7 +9,7 @@ import { dropGuestMarks } from "../images/guest-folders.ts";
 import { Network } from "../sandbox/network/network.ts";
 import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
 import { removeEmptyParents } from "../system/cgroup/parents.ts";
-import { removeCgroups, Unended } from "../system/cgroup/removal.ts";
+import { ProcessesRemain, removeCgroups } from "../system/cgroup/removal.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { detachBelow, MountNamespace } from "../system/mount/mount-namespace.ts";
@@ -28,7 +28,7 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
     if (result.exitCode !== 0) throw new Fault(500, `cannot end all sandboxes: ${result.stderr.trim()}`);
     await new Network(data).remove();
     await removeCgroups(data.cgroup).catch((cause: unknown) => {
-      if (!(cause instanceof Unended)) throw cause;
+      if (!(cause instanceof ProcessesRemain)) throw cause;
       throw new Fault(500, `cannot end all sandboxes: ${cause.message}: ${cause.processes}`, { cause });
     });
     await removeEdgeCgroups(data.tag);

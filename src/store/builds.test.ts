@@ -187,7 +187,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.builds.byId("b1")).toMatchObject({ status: "error", checkpoint: null });
       await store.sandboxes.remove(ending);
       // Without a build that could be started in its place, the previous version stays.
-      await store.builds.lose("b3", { message: "gone", step: null }, NOW);
+      await store.builds.markLost("b3", { message: "gone", step: null }, NOW);
       expect(await retired(NOW + 1)).toEqual({ count: 0, checkpoints: [] });
       await add("b4", { image: "base-4" }, "builtin");
       expect(await retired(NOW + 1)).toEqual({ count: 1, checkpoints: [] });

@@ -228,7 +228,7 @@ export function buildsIn(sql: Statement) {
         ORDER BY number`,
 
     /** `ready` → `error`: its root filesystem is gone. Its tags have no effect from now on. */
-    lose: (id: string, reason: BuildReason, at: number) => execute`UPDATE builds SET status = 'error',
+    markLost: (id: string, reason: BuildReason, at: number) => execute`UPDATE builds SET status = 'error',
           reason = ${JSON.stringify(reason)}, checkpoint = NULL, updated_at = ${at}
         WHERE id = ${id} AND status = 'ready'`,
 

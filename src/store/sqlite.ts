@@ -4,7 +4,7 @@
  */
 import { type Statement as Compiled, Database } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
-import { OneAtATime } from "../base/one-at-a-time.ts";
+import { SerialQueue } from "../base/serial-queue.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { type Engine, joined, type Outlasts, type Result, type Row, type Statement, type Value } from "./statement.ts";
@@ -40,7 +40,7 @@ class Sqlite implements Engine {
    * There is one connection, and a statement during a transaction would become part of it and vanish with its rollback.
    * So all work is serialised.
    */
-  readonly #turns = new OneAtATime();
+  readonly #turns = new SerialQueue();
   /** The durability set on the connection; initially as opened. */
   #outlasts: Outlasts = "machine";
 

@@ -7,7 +7,7 @@
  */
 
 import { basename } from "node:path";
-import { isRecording, noteUse, step } from "../base/steps.ts";
+import { noteUse, recordsUsage, step } from "../base/steps.ts";
 import { scaled, timeFactorEnv } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { overloaded, shortageOf } from "./overload.ts";
@@ -162,7 +162,7 @@ function commandLine(argv: readonly string[]): string {
 
 /** Records the CPU time of an ended program, including children that it has waited for. */
 function noteProcess(child: Pick<Bun.Subprocess, "resourceUsage">): void {
-  if (!isRecording()) return;
+  if (!recordsUsage()) return;
   const microseconds = child.resourceUsage()?.cpuTime.total;
   if (microseconds !== undefined) noteUse("helpers", Number(microseconds) / 1000);
 }

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import { JobThread } from "./job-thread.ts";
-import type { OddJob } from "./testing/odd-jobs.ts";
+import type { OddJob } from "./testing/job-thread-program.ts";
 
 const threads: JobThread<OddJob>[] = [];
 afterEach(() => {
@@ -8,7 +8,7 @@ afterEach(() => {
 });
 
 function newThread(withinMs = 60_000): JobThread<OddJob> {
-  const program = new URL("./testing/odd-jobs.ts", import.meta.url);
+  const program = new URL("./testing/job-thread-program.ts", import.meta.url);
   const thread = new JobThread<OddJob>({ program, what: "the job could not be done", withinMs });
   threads.push(thread);
   return thread;

@@ -12,7 +12,7 @@ import { importsOf, type SourceFile } from "./source-files.ts";
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
-    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts contract/shown.ts
+    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts contract/quoted-text.ts
     contract/runtime/version.ts
   `),
   "contract/runtime": [],

@@ -11,5 +11,5 @@ const IN_STOCK = /\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\brandomBy
 test.each(["guest", "mcp"])("src/%s draws random values from the kernel, by src/base/kernel-random.ts", (module) => {
   const own = sourceFiles().filter(({ path }) => path.startsWith(`src/${module}/`) && !isTestCode(path));
   expect(own.filter(({ text }) => IN_STOCK.test(text)).map(({ path }) => path)).toEqual([]);
-  expect(own.some(({ text }) => /\bkernel(?:Uuid|Bytes)\(/.test(text))).toBe(true);
+  expect(own.some(({ text }) => /\bkernel(?:Uuid|RandomBytes)\(/.test(text))).toBe(true);
 });

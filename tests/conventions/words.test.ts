@@ -20,7 +20,8 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\bletGo/, "unlock, thaw, release or unfreeze"],
   [/\bcomesBack\b|\bmayGoOn\b|\bLaterPart\b/, "willResume, isAllowed, LazyPart"],
   [/\bAnswer(?:Body|Head|Lines)\b|\bInnerDoor\b/, "response, or management socket"],
-  [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
+  [/\b(?:on|from) the shelf\b|\bShelf|\bshelve/, "ready pool"],
+  [/\bOneAtATime|\bunmake\b|\bhearLog\b|\bputOffLog\b/, "SerialQueue, removeResources, requestLog, deferLog"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.
     /(?<![Ff]ire)walls|(?<!FIRE)(?<!SANDLOT_)WALL|Wall(?!-clock| time)|-wall\b|\bwall-(?!clock)|\b(?:an?|behind|each|one|other|the) wall\b(?! clock| time| of a template)/,

@@ -14,7 +14,7 @@ import { recordOf } from "../support/inside.ts";
 import { startListening } from "../support/listening.ts";
 import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
-import { brought, forked, resumed } from "./attacks/lives.ts";
+import { brought, forked, resumed } from "./attacks/ways-to-start.ts";
 import { testIsolation } from "./isolation.ts";
 import { testNetworkIsolation } from "./network-isolation.ts";
 

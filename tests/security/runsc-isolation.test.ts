@@ -13,7 +13,7 @@ import { HOST_ID_FIRST } from "../../src/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
 import { LONG } from "../support/long.ts";
 import { sharedServer } from "../support/shared-server.ts";
-import { brought, forked, resumed } from "./attacks/lives.ts";
+import { brought, forked, resumed } from "./attacks/ways-to-start.ts";
 import { testIsolation } from "./isolation.ts";
 import { testNetworkIsolation } from "./network-isolation.ts";
 

@@ -18,7 +18,7 @@ import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
 import type { SharedMemory } from "../../src/control/templates/shared-memory.ts";
 import { createEdge } from "../../src/edge/edge.ts";
-import { Front } from "../../src/edge/front/front.ts";
+import { EdgeListener } from "../../src/edge/front/edge-listener.ts";
 import { serveManagement } from "../../src/edge/management-server.ts";
 import { RouteTable } from "../../src/edge/routing/route-table.ts";
 import { Machine } from "../../src/host/machine.ts";
@@ -111,7 +111,7 @@ export class RealServer implements AsyncDisposable {
     const inner = serveManagement({ management: control.handle });
     const management = inner.socket;
     const edge = createEdge({ directory: control.directory, routes, management, log: () => undefined });
-    const front = new Front({ hostname: "127.0.0.1", port: 0, handle: edge.handle });
+    const front = new EdgeListener({ hostname: "127.0.0.1", port: 0, handle: edge.handle });
     await control.start();
     const url = `http://127.0.0.1:${front.port}`;
     return new RealServer(data, machine, store, control, url, firstApiKey, lines, async () => {

@@ -10,7 +10,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import { fullImageName, type ImageName, parseImageName } from "../../contract/image-name.ts";
 import type { RegistryCredentials } from "../../contract/internal/host.ts";
@@ -90,7 +90,7 @@ const MANIFEST_STEPS_MAX = 3;
 
 export class ImageFetcher {
   readonly #local: LocalImages;
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
 
   constructor(private readonly parts: FetcherParts) {
     this.#local = new LocalImages(parts.local);

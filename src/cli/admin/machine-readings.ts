@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { version } from "../../base/version.ts";
 import type { MachineReadings } from "../../contract/management/admin.ts";
-import { type Operated, readings } from "./readings.ts";
+import { readings, type ServerParts } from "./readings.ts";
 
 interface Times {
   busy: number;
@@ -13,7 +13,7 @@ interface Times {
 /** Processor times at the previous reading; zero at first, so the first result covers the time since boot. */
 let previous: Times = { busy: 0, all: 0 };
 
-export async function machineReadings(operated: Operated): Promise<MachineReadings> {
+export async function machineReadings(operated: ServerParts): Promise<MachineReadings> {
   const { memory, disk, dataDisk } = await readings(operated);
   const processors = cpus();
   const { path } = operated.data;

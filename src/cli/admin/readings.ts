@@ -11,14 +11,14 @@ import { mergedMemory } from "../../system/page-merging.ts";
 import type { Config } from "../config.ts";
 
 /** The parts of the running server that its operator reads. */
-export interface Operated {
+export interface ServerParts {
   data: DataFolder;
   store: Store;
   host: Machine;
   config: Config;
 }
 
-export async function readings({ data, store, host, config }: Operated): Promise<Readings> {
+export async function readings({ data, store, host, config }: ServerParts): Promise<Readings> {
   const { totalBytes, availableBytes } = memoryLeft(data.cgroup);
   const { sharedBytes, savedBytes } = mergedMemory() ?? { sharedBytes: 0, savedBytes: 0 };
   const { network } = host.parts;

@@ -10,7 +10,7 @@ import type { TlsAddresses } from "../banner.ts";
 import type { RecentLines } from "../logs/recent-lines.ts";
 import { effectiveSettings } from "../settings.ts";
 import type { AdminRoutes } from "./admin-socket.ts";
-import { type Operated, readings } from "./readings.ts";
+import { readings, type ServerParts } from "./readings.ts";
 
 /** Sandboxes in a list for the operator, the newest first. */
 const ADMIN_SANDBOXES_MAX = 10_000;
@@ -61,7 +61,10 @@ interface AdminServices {
   tls: TlsAddresses | undefined;
 }
 
-export function adminRoutes(operated: Operated, { control, metrics, recentLines, tls }: AdminServices): AdminRoutes {
+export function adminSocketRoutes(
+  operated: ServerParts,
+  { control, metrics, recentLines, tls }: AdminServices,
+): AdminRoutes {
   // As the server started with them: the config file may change while it runs.
   const settings = effectiveSettings(process.env);
   return {
@@ -75,7 +78,7 @@ export function adminRoutes(operated: Operated, { control, metrics, recentLines,
   };
 }
 
-async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): Promise<ServerStatus> {
+async function serverStatus(operated: ServerParts, tls: TlsAddresses | undefined): Promise<ServerStatus> {
   const { config } = operated;
   const { slots, memory, disk, dataDisk, sandboxes, pool } = await readings(operated);
   const inStates = Map.groupBy(sandboxes, ({ state }) => state);
@@ -85,10 +88,10 @@ async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): 
     pid: process.pid,
     startedAt: new Date(performance.timeOrigin).toISOString(),
     dataFolder: config.dataFolder,
-    listen: written(config.listen),
+    listen: formatAddress(config.listen),
     tls: tls?.domain ?? null,
     publicUrl: config.addresses.publicUrl ?? null,
-    metrics: config.metrics === undefined ? null : written(config.metrics),
+    metrics: config.metrics === undefined ? null : formatAddress(config.metrics),
     sandboxes: Object.fromEntries([...inStates].map(([state, rows]) => [state, sum(rows.map(({ count }) => count))])),
     ready: sum(pool.templates.map(({ ready }) => ready)),
     slots,
@@ -104,7 +107,7 @@ async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): 
   };
 }
 
-function written({ hostname, port }: Listen): string {
+function formatAddress({ hostname, port }: Listen): string {
   return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
 }
 
@@ -112,7 +115,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-async function adminSandboxes({ data, store, host, config }: Operated): Promise<AdminSandbox[]> {
+async function adminSandboxes({ data, store, host, config }: ServerParts): Promise<AdminSandbox[]> {
   const rows = await store.sandboxes.overview(ADMIN_SANDBOXES_MAX);
   const usages = await host.measure(rows.flatMap(({ id, state }) => (state === "paused" ? [] : [id])));
   return await Promise.all(

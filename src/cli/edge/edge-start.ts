@@ -46,16 +46,16 @@ export async function startEdge({
   net,
   tag,
   log,
-  processes = usual(),
+  processes = defaultProcessCount(),
   ...about
 }: EdgeAbout): Promise<EdgeProcesses> {
   const uid = edgeId(net);
   const countsFile = sharedFile(join(dirname(program), "counts"), countsBytes(processes), uid);
   const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
   const start = (process: number) => {
-    const one = started(program, uid, log);
-    if (tag !== undefined) limitEdgeMemory(tag, process, one.pid);
-    return one;
+    const child = spawnEdgeProcess(program, uid, log);
+    if (tag !== undefined) limitEdgeMemory(tag, process, child.pid);
+    return child;
   };
   return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, log });
 }
@@ -68,11 +68,11 @@ function sharedFile(file: string, bytes: number, uid: number): string {
   return file;
 }
 
-function usual(): number {
+function defaultProcessCount(): number {
   return Math.min(availableParallelism(), EDGE_PROCESSES_MAX);
 }
 
-function started(program: string, uid: number, log: EdgeLog): StartedProcess & { pid: number } {
+function spawnEdgeProcess(program: string, uid: number, log: EdgeLog): StartedProcess & { pid: number } {
   const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY, env: ENVIRONMENT });
   void logComplaints(child.stderr, log);
   return {

@@ -1,7 +1,7 @@
 /** For tests: an edge and its listeners in this process, in front of a management interface. */
 
 import { createEdge } from "../../edge/edge.ts";
-import { Front } from "../../edge/front/front.ts";
+import { EdgeListener } from "../../edge/front/edge-listener.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../../edge/front/listeners.ts";
 import { serveManagement } from "../../edge/management-server.ts";
 import { TrustedProxies } from "../../edge/routing/client-address.ts";
@@ -19,7 +19,7 @@ export class OwnFronts implements ClientListeners {
   }
 
   async begin(settings: ListenerSettings): Promise<ClientListener> {
-    const front = new Front({ ...settings, reusePort: true, handle: this.#edge.handle });
+    const front = new EdgeListener({ ...settings, reusePort: true, handle: this.#edge.handle });
     if (settings.tls !== undefined) leadToNewest(settings.port);
     return { stop: (force) => front.stop(force) };
   }

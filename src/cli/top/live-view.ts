@@ -1,7 +1,7 @@
 /** The live view of `sandlot top`: draws the table again and again, and acts on keys. */
 
-import { OneAtATime } from "../../base/one-at-a-time.ts";
 import { printable } from "../../base/printable.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { ServerStatus } from "../admin/server-status.ts";
 import { type AdminCall, sampleOf, statusOf } from "./top-readings.ts";
@@ -29,7 +29,7 @@ const KEY = new RegExp(`${ESCAPE}\\[[0-?]*[ -/]*[@-~]|${ESCAPE}O.|${ESCAPE}[^${E
 
 export class LiveView {
   readonly #over = Promise.withResolvers<void>();
-  readonly #reads = new OneAtATime();
+  readonly #reads = new SerialQueue();
   #status: ServerStatus | undefined;
   #earlier: Sample | undefined;
   #now: Sample | undefined;

@@ -98,10 +98,10 @@ export interface Host {
    * acknowledges a `log`, which will not be sent again. The host sends one `log` at a time and buffers no more than
    * that. Without any reply it disconnects from the guest, which keeps its lines, and sends `log-waits` again.
    */
-  hearLog(id: string, after: string | null): Promise<void>;
+  requestLog(id: string, after: string | null): Promise<void>;
 
   /** Refuses the log for now: the last `log` was not kept. The host sends `log-waits` later. */
-  putOffLog(id: string): Promise<void>;
+  deferLog(id: string): Promise<void>;
 
   /** Current usage of those of `ids` that run, by id. Measuring does not affect them. */
   measure(ids: readonly string[]): Promise<Record<string, Usage>>;
@@ -344,11 +344,11 @@ export interface MemoryEvent {
 }
 
 export type LogEvent =
-  /** The sandbox's log may have more lines: reply with `hearLog` and a position, or with `putOffLog`. */
+  /** The sandbox's log may have more lines: reply with `requestLog` and a position, or with `deferLog`. */
   | { kind: "log-waits"; id: string }
   /**
-   * Lines in order, and the position after them; null for a line of the host itself. Reply with `hearLog` and that
-   * position, or with `putOffLog`.
+   * Lines in order, and the position after them; null for a line of the host itself. Reply with `requestLog` and that
+   * position, or with `deferLog`.
    */
   | { kind: "log"; id: string; lines: readonly LogLine[]; position: string | null };
 

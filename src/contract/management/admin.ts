@@ -36,10 +36,10 @@ export const newMember = z.object({ userID: z.uuid() });
 export const changedMember = z.object({ isDefault: z.literal(true).describe("The team becomes the user's default") });
 
 /** For a user that is removed from a team, or deleted. */
-export const leavingQuery = z.object({
+export const removalQuery = z.object({
   revokeKeys: z.enum(["true", "false"]).default("false").describe("Also revoke the API keys that the user made"),
 });
-export const leftKeys = z.object({ revokedKeys: z.int(), validKeys: z.int() });
+export const keyCounts = z.object({ revokedKeys: z.int(), validKeys: z.int() });
 
 export const adminApiKey = namedKey;
 export const adminCreatedApiKey = createdApiKey;

@@ -4,8 +4,8 @@
  */
 import { z } from "zod";
 import { domainPattern } from "../domain-pattern.ts";
+import { quoted } from "../quoted-text.ts";
 import { RUNTIME_PORT } from "../runtime/version.ts";
-import { shown } from "../shown.ts";
 import { ALL_ADDRESSES, allowProblem, denyProblem, isAddressEntry } from "./egress-entry.ts";
 import {
   EGRESS_ENTRIES_MAX,
@@ -104,14 +104,14 @@ function entries(problemOf: (entry: string) => string | undefined) {
     .array(z.string())
     .superRefine((list, context) => {
       if (list.length > EGRESS_ENTRIES_MAX) {
-        const first = shown(list[EGRESS_ENTRIES_MAX] ?? "");
+        const first = quoted(list[EGRESS_ENTRIES_MAX] ?? "");
         const message = `must have at most ${EGRESS_ENTRIES_MAX} entries, got ${list.length}; ${first} is too many`;
         addIssue(context, [], message);
         return;
       }
       for (const [at, entry] of list.entries()) {
         const problem = problemOf(entry);
-        if (problem !== undefined) addIssue(context, [at], `${shown(entry)} ${problem}`);
+        if (problem !== undefined) addIssue(context, [at], `${quoted(entry)} ${problem}`);
       }
     })
     .meta({ maxItems: EGRESS_ENTRIES_MAX });
@@ -125,7 +125,7 @@ function requireDenial(
   if (denyOut?.includes(ALL_ADDRESSES)) return;
   const name = allowOut?.find((entry) => !isAddressEntry(entry) && domainPattern(entry) !== undefined);
   if (name === undefined) return;
-  addIssue(context, ["allowOut"], `has a name, ${shown(name)}, which needs "${ALL_ADDRESSES}" in denyOut`);
+  addIssue(context, ["allowOut"], `has a name, ${quoted(name)}, which needs "${ALL_ADDRESSES}" in denyOut`);
 }
 
 function credentialProblem(text: string): string | undefined {

@@ -40,7 +40,7 @@ export interface GuestSettings {
 }
 
 /** Settings of a guest that has not been configured yet. */
-export const SETTINGS_OF_NOBODY: GuestSettings = {
+export const UNASSIGNED_SETTINGS: GuestSettings = {
   sandboxId: "",
   templateId: "",
   envVars: {},

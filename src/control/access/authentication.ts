@@ -10,7 +10,7 @@ import {
   SECRET_HEX_CHARS,
   UUID,
 } from "../../contract/management/identifiers.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
@@ -74,12 +74,12 @@ const MISSING_TOKEN = "the Authorization header is missing; send Bearer and an a
 const TOKEN_AS_KEY = `the X-API-Key header is malformed: it holds an access token, which this endpoint does not take; ${SEND_KEY}`;
 const KEY_AS_TOKEN = `the Authorization header is malformed: it holds an API key, which this endpoint does not take; ${SEND_TOKEN}`;
 /** The X-API-Key header is missing, but the Authorization header holds a secret. */
-const KEY_ASTRAY = {
+const MISPLACED_FOR_KEY = {
   key: "the X-API-Key header is missing, and the Authorization header holds an API key; send it as X-API-Key",
   token: `the X-API-Key header is missing; an access token also needs X-Team-ID, the id of one of your teams: or ${SEND_KEY}`,
 } as const;
 /** The Authorization header is missing, but the X-API-Key header holds a secret. */
-const TOKEN_ASTRAY = {
+const MISPLACED_FOR_TOKEN = {
   key: `the Authorization header is missing; this endpoint takes no API key: ${SEND_TOKEN}`,
   token:
     "the Authorization header is missing, and the X-API-Key header holds an access token; " +
@@ -107,10 +107,10 @@ export async function authenticateKey(given: Credentials): Promise<Callers["key"
     const hasTeam = (headers.get("x-team-id") ?? "") !== "";
     const bearer = bearerIn(headers);
     if (isAdmin(given) || (hasTeam && bearer !== undefined)) return await authenticateMember(given);
-    const astray = kindOf(bearer);
-    throw new Fault(401, astray === undefined ? MISSING_KEY : KEY_ASTRAY[astray]);
+    const astray = secretKindOf(bearer);
+    throw new Fault(401, astray === undefined ? MISSING_KEY : MISPLACED_FOR_KEY[astray]);
   }
-  if (kindOf(bareOf(secret)) === "token") throw new Fault(401, TOKEN_AS_KEY);
+  if (secretKindOf(withoutScheme(secret)) === "token") throw new Fault(401, TOKEN_AS_KEY);
   if (!secret.startsWith(API_KEY_PREFIX)) {
     throw new Fault(401, `the X-API-Key header is malformed; API keys start with ${API_KEY_PREFIX}`);
   }
@@ -144,11 +144,11 @@ export async function authenticateBearer(given: BearerCredentials): Promise<Call
 export async function authenticateLogin({ headers, store, logins }: BearerCredentials): Promise<Callers["login"]> {
   const header = headers.get("authorization");
   if (header === null || header === "") {
-    const astray = kindOf(bareOf(headers.get("x-api-key") ?? ""));
-    throw new Fault(401, astray === undefined ? MISSING_TOKEN : TOKEN_ASTRAY[astray]);
+    const astray = secretKindOf(withoutScheme(headers.get("x-api-key") ?? ""));
+    throw new Fault(401, astray === undefined ? MISSING_TOKEN : MISPLACED_FOR_TOKEN[astray]);
   }
   const secret = bearerIn(headers);
-  if (kindOf(secret) === "key") throw new Fault(401, KEY_AS_TOKEN);
+  if (secretKindOf(secret) === "key") throw new Fault(401, KEY_AS_TOKEN);
   if (secret !== undefined && SIGNED_TOKEN.test(secret)) {
     const caller = await logins.callerOf(secret);
     const actor: Actor = "userId" in caller ? { kind: "user", id: caller.userId } : { kind: "key", id: caller.keyId };
@@ -181,10 +181,10 @@ export async function authenticateMember(given: Credentials): Promise<Callers["m
   }
   const member = UUID.test(teamId) ? await store.people.member(userId, teamId.toLowerCase()) : undefined;
   if (member === undefined) {
-    const id = shown(teamId);
+    const id = quoted(teamId);
     throw new Fault(403, `you belong to no team with the id ${id} of the X-Team-ID header; GET /teams lists yours`);
   }
-  if (member.team.deletingSince !== null) throw new Fault(403, `the team ${shown(teamId)} is being deleted`);
+  if (member.team.deletingSince !== null) throw new Fault(403, `the team ${quoted(teamId)} is being deleted`);
   return { userId, ...member, actor };
 }
 
@@ -229,11 +229,11 @@ function bearerIn(headers: Headers): string | undefined {
 }
 
 /** Some clients send the scheme of the other header along with the secret. */
-function bareOf(secret: string): string {
+function withoutScheme(secret: string): string {
   return secret.replace(/^bearer +/i, "");
 }
 
-function kindOf(secret: string | undefined): "key" | "token" | undefined {
+function secretKindOf(secret: string | undefined): "key" | "token" | undefined {
   if (secret?.startsWith(ACCESS_TOKEN_PREFIX)) return "token";
   return secret?.startsWith(API_KEY_PREFIX) ? "key" : undefined;
 }

@@ -12,7 +12,7 @@ import {
   UUID,
 } from "../../contract/management/identifiers.ts";
 import { KEY_NAME_MAX_CHARS } from "../../contract/management/limits.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { AccessToken, AdminToken, ApiKey, Mask } from "../../store/keys.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
@@ -186,7 +186,7 @@ function noApiKey(id: string): Fault {
 
 function checkedId(id: string, what: string): string {
   if (UUID.test(id)) return id.toLowerCase();
-  throw new Fault(400, `invalid id of an ${what}: ${shown(id)}; it is a UUID`);
+  throw new Fault(400, `invalid id of an ${what}: ${quoted(id)}; it is a UUID`);
 }
 
 function checkedName(name: string): string {

@@ -1,7 +1,7 @@
 /** Bounds of checking passwords. What a login does with them is in `login-pages.test.ts`. */
 import { expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
-import { PASSWORDS_WAITING_MAX, Passwords } from "./passwords.ts";
+import { PASSWORD_CHECKS_MAX, Passwords } from "./passwords.ts";
 
 test("one password is checked at a time, few wait, and one more is refused", async () => {
   await using f = await ControlFixture.open();
@@ -11,7 +11,7 @@ test("one password is checked at a time, few wait, and one more is refused", asy
     checked.push(`${password} ${hash.slice(0, 30)}`);
     return finish.promise;
   });
-  const all = Array.from({ length: PASSWORDS_WAITING_MAX }, (_, nth) => passwords.userOf(`${nth}@x`, "secret"));
+  const all = Array.from({ length: PASSWORD_CHECKS_MAX }, (_, nth) => passwords.userOf(`${nth}@x`, "secret"));
   const refused = { status: 503, headers: { "Retry-After": expect.any(String) } };
   await expect(passwords.userOf("more@x", "secret")).rejects.toMatchObject(refused);
   await f.until(() => checked.length > 0);
@@ -20,6 +20,6 @@ test("one password is checked at a time, few wait, and one more is refused", asy
   finish.resolve(true);
   expect(new Set(await Promise.all(all))).toEqual(new Set([undefined]));
   expect(new Set(checked)).toEqual(new Set(["secret $argon2id$v=19$m=65536,t=3,p=1"]));
-  expect(checked).toHaveLength(PASSWORDS_WAITING_MAX);
+  expect(checked).toHaveLength(PASSWORD_CHECKS_MAX);
   expect(await passwords.userOf("later@x", "secret")).toBeUndefined();
 });

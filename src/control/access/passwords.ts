@@ -2,7 +2,7 @@
  * Passwords of users, as argon2id hashes. A hash takes memory, so only few are computed at once and few may wait. An
  * unknown user takes as long as a wrong password.
  */
-import { Gate } from "../../base/gate.ts";
+import { Semaphore } from "../../base/semaphore.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
@@ -15,9 +15,9 @@ export const PASSWORD_MAX_CHARS = 256;
 const HASHING = { algorithm: "argon2id", memoryCost: 65_536, timeCost: 3 } as const;
 /** One uses a processor for a third of a second: a flood of logins leaves the others to sandboxes. */
 const HASHES_AT_ONCE = 1;
-export const PASSWORDS_WAITING_MAX = 16;
+export const PASSWORD_CHECKS_MAX = 16;
 /** Compared for unknown users, so that they take as long as a wrong password: a random one, hashed at the same cost. */
-const NOBODYS_HASH =
+const DUMMY_HASH =
   "$argon2id$v=19$m=65536,t=3,p=1$8dVWOcixDLxgm4yY+VTBBj5vMyuC1L5qAah0vHqyEeQ$HUQBFnCDrDMVN7d+u4O/wYYgqv0JZjSmMF7QPZirVNw";
 
 interface PasswordServices extends Recording {
@@ -57,7 +57,7 @@ export function passwordOf(user: User): string {
 }
 
 export class Passwords {
-  readonly #gate = new Gate(HASHES_AT_ONCE);
+  readonly #permits = new Semaphore(HASHES_AT_ONCE);
   #waiting = 0;
 
   constructor(
@@ -68,17 +68,17 @@ export class Passwords {
   /** Undefined: the user or the password is wrong. Fault 503 when too many are being checked. */
   async userOf(email: string, password: string): Promise<{ user: User; hash: string } | undefined> {
     if (password === "") return undefined;
-    if (this.#waiting >= PASSWORDS_WAITING_MAX) {
+    if (this.#waiting >= PASSWORD_CHECKS_MAX) {
       throw new Fault(503, "too many passwords are being checked; try again in a moment", {
         headers: { "Retry-After": "5" },
       });
     }
     this.#waiting++;
     try {
-      using _place = await this.#gate.enter();
+      using _permit = await this.#permits.acquire();
       const user = await this.store.people.userByEmail(email.toLowerCase());
       const hash = user === undefined ? null : await this.store.logins.passwordHash(user.id);
-      const isRight = await this.verify(password.slice(0, PASSWORD_MAX_CHARS), hash ?? NOBODYS_HASH);
+      const isRight = await this.verify(password.slice(0, PASSWORD_MAX_CHARS), hash ?? DUMMY_HASH);
       if (user === undefined || hash === null || !isRight || password.length > PASSWORD_MAX_CHARS) return undefined;
       return { user, hash };
     } finally {

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import { teamName, teamSlug, userEmail } from "../../contract/management/team.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { type Recording, record } from "./audit.ts";
@@ -75,24 +75,24 @@ export function createUser(
 }
 
 /** What happens to the API keys that a user made: they belong to the teams, so they stay unless they are revoked. */
-interface Leaving {
+interface RemovalOptions {
   /** Whether to revoke these keys. */
   revokeKeys: boolean;
 }
 
-export interface Left {
+export interface KeyCounts {
   /** Keys that were revoked, and keys that are still valid. */
   revokedKeys: number;
   validKeys: number;
 }
 
 /** With memberships and access tokens. Fault 409 for the operator of the server. */
-export function deleteUser(services: PeopleServices, user: User, leaving: Leaving): Promise<Left> {
+export function deleteUser(services: PeopleServices, user: User, leaving: RemovalOptions): Promise<KeyCounts> {
   if (user.email === OPERATOR_EMAIL) {
     throw new Fault(409, `"${OPERATOR_EMAIL}" is the server's own user and cannot be deleted`);
   }
   return services.store.transaction(async (tables) => {
-    const left = await keysLeft(tables, user, undefined, leaving);
+    const left = await revokeKeysOf(tables, user, undefined, leaving);
     await tables.people.removeUser(user.id);
     await record(tables, services, { teamId: null, object: aboutUser(user) });
     return left;
@@ -123,11 +123,16 @@ async function join({ people }: Tables, user: User, team: Team): Promise<void> {
   await people.join(user.id, team.id, teams.length === 0);
 }
 
-export function removeMember(services: PeopleServices, team: Team, user: User, leaving: Leaving): Promise<Left> {
+export function removeMember(
+  services: PeopleServices,
+  team: Team,
+  user: User,
+  leaving: RemovalOptions,
+): Promise<KeyCounts> {
   return services.store.transaction(async (tables) => {
     if (!(await tables.people.leave(user.id, team.id))) throw notMember(user, team);
     await record(tables, services, { teamId: team.id, object: aboutUser(user) });
-    return await keysLeft(tables, user, team.id, leaving);
+    return await revokeKeysOf(tables, user, team.id, leaving);
   });
 }
 
@@ -140,7 +145,12 @@ export function chooseDefault(services: PeopleServices, team: Team, user: User):
   });
 }
 
-async function keysLeft({ keys }: Tables, user: User, teamId: string | undefined, leaving: Leaving): Promise<Left> {
+async function revokeKeysOf(
+  { keys }: Tables,
+  user: User,
+  teamId: string | undefined,
+  leaving: RemovalOptions,
+): Promise<KeyCounts> {
   const count = await keys.countApiKeysBy(user.id, teamId);
   if (!leaving.revokeKeys) return { revokedKeys: 0, validKeys: count };
   return { revokedKeys: await keys.removeApiKeysBy(user.id, teamId), validKeys: 0 };
@@ -149,7 +159,7 @@ async function keysLeft({ keys }: Tables, user: User, teamId: string | undefined
 /** Fault 404 if there is none. */
 export async function teamNamed({ people }: Pick<Tables, "people">, slug: string): Promise<Team> {
   const team = await people.teamBySlug(slug);
-  if (team === undefined) throw new Fault(404, `there is no team ${shown(slug)}; \`sandlot teams list\` shows them`);
+  if (team === undefined) throw new Fault(404, `there is no team ${quoted(slug)}; \`sandlot teams list\` shows them`);
   return requireStaying(team);
 }
 
@@ -157,14 +167,14 @@ export async function teamNamed({ people }: Pick<Tables, "people">, slug: string
 export async function teamWithId({ people }: Pick<Tables, "people">, id: string): Promise<Team> {
   const team = UUID.test(id) ? await people.team(id.toLowerCase()) : undefined;
   if (team === undefined)
-    throw new Fault(404, `there is no team with the id ${shown(id)}; GET /admin/teams lists them`);
+    throw new Fault(404, `there is no team with the id ${quoted(id)}; GET /admin/teams lists them`);
   return requireStaying(team);
 }
 
 /** Fault 404 if there is none. */
 export async function userNamed({ people }: Pick<Tables, "people">, email: string): Promise<User> {
   const user = await people.userByEmail(email.toLowerCase());
-  if (user === undefined) throw new Fault(404, `there is no user ${shown(email)}; \`sandlot users list\` shows them`);
+  if (user === undefined) throw new Fault(404, `there is no user ${quoted(email)}; \`sandlot users list\` shows them`);
   return user;
 }
 
@@ -172,7 +182,7 @@ export async function userNamed({ people }: Pick<Tables, "people">, email: strin
 export async function userWithId({ people }: Pick<Tables, "people">, id: string): Promise<User> {
   const user = UUID.test(id) ? await people.user(id.toLowerCase()) : undefined;
   if (user === undefined)
-    throw new Fault(404, `there is no user with the id ${shown(id)}; GET /admin/users lists them`);
+    throw new Fault(404, `there is no user with the id ${quoted(id)}; GET /admin/users lists them`);
   return user;
 }
 
@@ -193,5 +203,5 @@ function notMember({ email }: User, { slug }: Team): Fault {
 function checked<T extends z.ZodType>(schema: T, what: string, value: unknown): z.output<T> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new Fault(400, `invalid ${what}: ${shown(String(value))}; ${parsed.error.issues[0]?.message}`);
+  throw new Fault(400, `invalid ${what}: ${quoted(String(value))}; ${parsed.error.issues[0]?.message}`);
 }

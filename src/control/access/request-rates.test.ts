@@ -7,7 +7,7 @@ import {
   REQUEST_BURST_SECONDS,
   REQUEST_RATES_DEFAULT,
   RequestBudgets,
-  STRANGER_REQUESTS_BURST,
+  UNAUTHENTICATED_REQUESTS_BURST,
 } from "./request-rates.ts";
 import { TOKEN_BUCKETS_MAX } from "./token-buckets.ts";
 
@@ -108,7 +108,7 @@ describe("a request without a valid key", () => {
       { address: client, fromTrustedProxy: false },
     );
   const spend = async (client: string) => {
-    for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) await from(client, "/health");
+    for (let sent = 0; sent < UNAUTHENTICATED_REQUESTS_BURST; sent++) await from(client, "/health");
   };
 
   test("has a budget by address; requests with a valid key from there are answered", async () => {
@@ -138,10 +138,10 @@ describe("a request without a valid key", () => {
 
   test("is forgotten when too many others arrive, so the number of budgets is bounded", () => {
     const budgets = new RequestBudgets(new ManualClock(0));
-    const spent = () => budgets.takeStranger("first");
-    for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) spent();
+    const spent = () => budgets.takeUnauthenticated("first");
+    for (let sent = 0; sent < UNAUTHENTICATED_REQUESTS_BURST; sent++) spent();
     expect(spent).toThrow("first may send");
-    for (let client = 0; client < TOKEN_BUCKETS_MAX; client++) budgets.takeStranger(`other ${client}`);
+    for (let client = 0; client < TOKEN_BUCKETS_MAX; client++) budgets.takeUnauthenticated(`other ${client}`);
     expect(spent).not.toThrow();
   });
 });

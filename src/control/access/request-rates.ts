@@ -14,8 +14,8 @@ import { TokenBuckets } from "./token-buckets.ts";
 /** Burst of a request budget, in seconds of its rate. */
 export const REQUEST_BURST_SECONDS = 10;
 /** Requests without a valid key, per address: burst, and sustained rate per second. */
-export const STRANGER_REQUESTS_BURST = 1_000;
-export const STRANGER_REQUESTS_PER_SECOND = 50;
+export const UNAUTHENTICATED_REQUESTS_BURST = 1_000;
+export const UNAUTHENTICATED_REQUESTS_PER_SECOND = 50;
 
 /** Requests per second. `reads` are GET requests, `changes` all others, `files` are requests for volume content. */
 type RequestKind = "reads" | "changes" | "files";
@@ -26,11 +26,11 @@ export const REQUEST_RATES_DEFAULT: RequestRates = { reads: 1_000, changes: 200,
 /** Response headers that describe a budget. */
 export type Allowance = Readonly<Record<"RateLimit-Limit" | "RateLimit-Remaining" | "RateLimit-Reset", string>>;
 
-const STRANGERS = { burst: STRANGER_REQUESTS_BURST, perSecond: STRANGER_REQUESTS_PER_SECOND };
+const UNAUTHENTICATED = { burst: UNAUTHENTICATED_REQUESTS_BURST, perSecond: UNAUTHENTICATED_REQUESTS_PER_SECOND };
 
 export class RequestBudgets {
   readonly #budgets = new TokenBuckets();
-  readonly #strangers = new TokenBuckets();
+  readonly #unauthenticated = new TokenBuckets();
   readonly bodies: BodyBudgets;
 
   constructor(
@@ -55,15 +55,15 @@ export class RequestBudgets {
   }
 
   /** As `take`, for a request without a valid key. Without an address nothing is counted. */
-  takeStranger(client: string | undefined): void {
+  takeUnauthenticated(client: string | undefined): void {
     if (client === undefined) return;
     const now = this.clock.now();
     const network = networkOf(client);
-    const bucket = this.#strangers.of(network, STRANGERS, now);
+    const bucket = this.#unauthenticated.of(network, UNAUTHENTICATED, now);
     if (bucket.take(1, now)) return;
     throw new Fault(
       429,
-      `${network} may send ${STRANGER_REQUESTS_PER_SECOND} requests without a valid key each second, and sent more; ` +
+      `${network} may send ${UNAUTHENTICATED_REQUESTS_PER_SECOND} requests without a valid key each second, and sent more; ` +
         "send an API key of this server, or retry later",
       { headers: { "Retry-After": secondsUntil(bucket, 1, now) } },
     );
@@ -96,7 +96,7 @@ export function ownerOf(caller: NonNullable<Callers[Authentication]>): Owner {
 
 const ADMIN = { name: "this administrator", rates: {} } as const;
 
-export function kindOf(method: string, auth: Authentication): RequestKind {
+export function requestKindOf(method: string, auth: Authentication): RequestKind {
   if (auth === "volume") return "files";
   return method === "GET" ? "reads" : "changes";
 }

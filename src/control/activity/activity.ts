@@ -81,7 +81,7 @@ export class Activity implements LifecycleListener {
       const { host } = this.parts;
       const taken = this.logs.take(id, lines, position ?? undefined);
       // If the host misses this reply, it asks again.
-      void (taken ? host.hearLog(id, position) : host.putOffLog(id)).catch(() => undefined);
+      void (taken ? host.requestLog(id, position) : host.deferLog(id)).catch(() => undefined);
     } else if (event.kind === "trouble") {
       this.#background.run("trouble of a sandbox could not be logged", async () => {
         const sandbox = await this.parts.store.sandboxes.byId(event.id);
@@ -147,8 +147,8 @@ export class Activity implements LifecycleListener {
       () => undefined,
     );
     // Not recorded yet, or the store is away.
-    if (position === undefined) await host.putOffLog(id);
-    else await host.hearLog(id, position);
+    if (position === undefined) await host.deferLog(id);
+    else await host.requestLog(id, position);
   }
 
   #sweepLater(): void {

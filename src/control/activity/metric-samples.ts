@@ -4,7 +4,7 @@
  */
 
 import type { Timer } from "../../base/clock.ts";
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Usage } from "../../contract/internal/host.ts";
 import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
@@ -47,7 +47,7 @@ export class MetricSamples {
   #timers: Timer[] = [];
   #lastWriteAt = 0;
   /** Sampling and writing await between steps, so they run one at a time. */
-  readonly #turns = new OneAtATime();
+  readonly #turns = new SerialQueue();
   #closed = false;
 
   constructor(private readonly services: MetricServices) {}

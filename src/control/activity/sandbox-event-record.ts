@@ -4,7 +4,7 @@
  */
 
 import type { Timer } from "../../base/clock.ts";
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import { EVENT_TYPE_PREFIX } from "../../contract/management/sandbox-event.ts";
 import type { SandboxEvent } from "../../store/sandbox-events.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
@@ -39,7 +39,7 @@ export class SandboxEventRecord {
   readonly #waiting: Entry[] = [];
   #timer: Timer | undefined;
   #lastPosition = 0;
-  readonly #writing = new OneAtATime();
+  readonly #writing = new SerialQueue();
 
   constructor(private readonly services: EventServices) {}
 

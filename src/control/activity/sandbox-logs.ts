@@ -4,7 +4,7 @@
  */
 
 import type { Timer } from "../../base/clock.ts";
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
 import type { LogPage } from "../../store/sandbox-logs.ts";
@@ -59,7 +59,7 @@ export class SandboxLogs {
   readonly #budgets = new TokenBuckets();
   #closed = false;
   #timer: Timer | undefined;
-  readonly #writing = new OneAtATime();
+  readonly #writing = new SerialQueue();
 
   constructor(private readonly services: Parts) {}
 

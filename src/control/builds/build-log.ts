@@ -1,6 +1,6 @@
 /** Writes the log of one build to the store, in order. Entries beyond the limit are dropped, and the log says so. */
 
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
 const NOTICE_BYTES = 1024;
 
 export class BuildLog {
-  readonly #turns = new OneAtATime();
+  readonly #turns = new SerialQueue();
   #pending: BuildLogEntry[] = [];
   #heardBytes = 0;
   /** The last entry. */

@@ -6,7 +6,7 @@ import type { ImageRegistry, StartBuild } from "../../contract/management/templa
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { parseDockerfile } from "../dockerfile/dockerfile.ts";
-import { findStartable, kindOf, type Unbuilt } from "../templates/template-look-up.ts";
+import { findStartable, sandboxKindOf, type Unbuilt } from "../templates/template-lookup.ts";
 import { parseSteps, refuseTooMany } from "./build-steps.ts";
 
 /** Kept in memory until the build is over, and nowhere else: it may hold credentials. */
@@ -63,7 +63,7 @@ export async function resolveOrigin(
     return { kind: "registry", image: from.image, credentials: from.credentials };
   }
   const { build } = await findStartable(store, team, template ?? "", unbuilt);
-  return { kind: "template", from: kindOf(build), checkpoint: build.checkpoint, envVars: build.envVars };
+  return { kind: "template", from: sandboxKindOf(build), checkpoint: build.checkpoint, envVars: build.envVars };
 }
 
 function originOf({ fromImage, fromTemplate, fromImageRegistry }: StartBuild): BuildPlan["from"] {

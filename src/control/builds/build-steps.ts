@@ -3,7 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
 import { ENV_TOTAL_MAX_BYTES } from "../../contract/management/limits.ts";
 import type { RequestedStep } from "../../contract/management/template-build.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { uploadedFilesName } from "./uploads.ts";
 
 /** The kernel starts no process with a longer argument (MAX_ARG_STRLEN); the rest is for the text around it. */
@@ -63,7 +63,7 @@ class StepReader {
       default:
         throw new Fault(
           400,
-          `step ${this.number} is of the unknown type ${shown(this.step.type)}; known types are ${TYPES}`,
+          `step ${this.number} is of the unknown type ${quoted(this.step.type)}; known types are ${TYPES}`,
         );
     }
   }
@@ -85,8 +85,8 @@ class StepReader {
     if (filesHash === undefined || filesHash === null)
       throw this.#refuse("has no filesHash, so there is nothing to copy");
     if (owner !== "" && !OWNER.test(owner))
-      throw this.#refuse(`has the owner ${shown(owner)}; write user or user:group`);
-    if (mode !== "" && !MODE.test(mode)) throw this.#refuse(`has the mode ${shown(mode)}; write it in octal, as 0755`);
+      throw this.#refuse(`has the owner ${quoted(owner)}; write user or user:group`);
+    if (mode !== "" && !MODE.test(mode)) throw this.#refuse(`has the mode ${quoted(mode)}; write it in octal, as 0755`);
     return {
       files: uploadedFilesName(this.teamId, filesHash),
       source: this.#path(source, "source"),
@@ -103,7 +103,7 @@ class StepReader {
     const pairs: [string, string][] = [];
     for (let at = 0; at < this.#args.length; at += 2) {
       const name = this.#args[at] ?? "";
-      if (!VARIABLE.test(name)) throw this.#refuse(`has ${shown(name)}, which is not a variable name`);
+      if (!VARIABLE.test(name)) throw this.#refuse(`has ${quoted(name)}, which is not a variable name`);
       pairs.push([name, this.#args[at + 1] ?? ""]);
     }
     if (Buffer.byteLength(this.#args.join("")) > ENV_TOTAL_MAX_BYTES) {
@@ -135,7 +135,7 @@ class StepReader {
   }
 
   #checkedUser(name: string): string {
-    if (!USER.test(name)) throw this.#refuse(`has ${shown(name)}, which is not a user name`);
+    if (!USER.test(name)) throw this.#refuse(`has ${quoted(name)}, which is not a user name`);
     return name;
   }
 

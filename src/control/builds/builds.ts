@@ -17,7 +17,7 @@ import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Parts } from "../parts.ts";
-import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-look-up.ts";
+import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-lookup.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
 import { type BuildPlan, filesOf, resolveOrigin, type TemplateOf } from "./build-plan.ts";

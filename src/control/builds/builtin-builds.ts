@@ -5,14 +5,14 @@
  */
 
 import type { Timer } from "../../base/clock.ts";
-import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
 import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
-import { TEMPLATE_BUILDING } from "../templates/template-look-up.ts";
+import { TEMPLATE_BUILDING } from "../templates/template-lookup.ts";
 import { DEFAULT_TAG } from "../templates/template-reference.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import type { Builds } from "./builds.ts";
@@ -38,7 +38,7 @@ const TEMPLATE_BUILD_FAILED = "template_build_failed";
 
 export class BuiltinBuilds {
   readonly #definitions: ReadonlyMap<string, BuiltinDefinition>;
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
   /** Per template: the last build that began, until its failure has been reported to a caller. */
   readonly #last = new Map<string, string>();
   #timer: Timer | undefined;

@@ -6,10 +6,10 @@
 
 import { createHmac } from "node:crypto";
 import type { Timer } from "../../base/clock.ts";
-import { Counter } from "../../base/counter.ts";
+import { KeyedLimit } from "../../base/keyed-limit.ts";
 import type { Blobs, StoredBlob } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { isSame } from "../access/secrets.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
@@ -52,7 +52,7 @@ interface SignedUpload {
 
 export class Uploads {
   readonly #secret: Uint8Array;
-  readonly #underWay = new Counter(UPLOADS_AT_ONCE_PER_TEAM);
+  readonly #underWay = new KeyedLimit(UPLOADS_AT_ONCE_PER_TEAM);
   /** Per template: uploads in progress, and the time of the last link, start or end. */
   readonly #activity = new Map<string, { underWay: number; at: number }>();
   /** One for each upload in progress. */
@@ -196,7 +196,7 @@ export function uploadedFilesName(teamId: string, hash: string): string {
 
 function checkedHash(hash: string): string {
   if (HASH.test(hash)) return hash;
-  throw new Fault(400, `invalid hash ${shown(hash)}; it has 64 characters of 0-9 and a-f`);
+  throw new Fault(400, `invalid hash ${quoted(hash)}; it has 64 characters of 0-9 and a-f`);
 }
 
 function tooLarge(maxBytes: number): Fault {

@@ -1,7 +1,7 @@
 /** ADD of a URL: a command that fetches it inside the build, with the network and isolation of the build's sandbox. */
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { faultAt } from "./dockerfile-fault.ts";
-import { quoted } from "./shell-text.ts";
+import { shellQuoted } from "./shell-text.ts";
 
 interface AddedUrl {
   url: string;
@@ -22,18 +22,18 @@ export function isUrl(source: string): boolean {
 }
 
 export function fetchCommand({ url, target, owner, mode, checksum }: AddedUrl, line: number): string {
-  const file = quoted(target.endsWith("/") ? target + lastPartOf(url, line) : target);
-  const from = quoted(url);
+  const file = shellQuoted(target.endsWith("/") ? target + lastPartOf(url, line) : target);
+  const from = shellQuoted(url);
   const lines = [
     "set -e",
     `file=${file}`,
     'mkdir -p -- "$(dirname -- "$file")"',
     `if command -v curl >/dev/null 2>&1; then curl -fsSL -o "$file" -- ${from}`,
     `elif command -v wget >/dev/null 2>&1; then wget -q -O "$file" -- ${from}`,
-    `else echo ${quoted(NO_FETCHER)} >&2; exit 1; fi`,
+    `else echo ${shellQuoted(NO_FETCHER)} >&2; exit 1; fi`,
   ];
   if (checksum !== null) lines.push(`echo "${checksum}  $file" | sha256sum -c - >/dev/null`);
-  lines.push(`chown -- ${quoted(owner ?? "0:0")} "$file"`, `chmod -- ${quoted(mode ?? MODE)} "$file"`);
+  lines.push(`chown -- ${shellQuoted(owner ?? "0:0")} "$file"`, `chmod -- ${shellQuoted(mode ?? MODE)} "$file"`);
   return lines.join("\n");
 }
 
@@ -42,10 +42,10 @@ function lastPartOf(url: string, line: number): string {
   try {
     name = decodeURIComponent(new URL(url).pathname.split("/").at(-1) ?? "");
   } catch {
-    throw faultAt(line, `${shown(url)} is no URL`);
+    throw faultAt(line, `${quoted(url)} is no URL`);
   }
   if (name === "" || name === "." || name === ".." || name.includes("/") || name.includes("\0")) {
-    throw faultAt(line, `${shown(url)} does not end in the name of a file; write one after the folder`);
+    throw faultAt(line, `${quoted(url)} does not end in the name of a file; write one after the folder`);
   }
   return name;
 }

@@ -7,11 +7,11 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { fetchCommand, isUrl } from "./added-url.ts";
 import { faultAt } from "./dockerfile-fault.ts";
 import { type Instruction, readInstructions } from "./instructions.ts";
-import { quoted, quotedWords } from "./shell-text.ts";
+import { quotedWords, shellQuoted } from "./shell-text.ts";
 import { Variables } from "./variables.ts";
 import { readWord, splitWords } from "./words.ts";
 
@@ -146,12 +146,12 @@ class Translation {
     }
     const expand = (word: string) => this.#globals.text(readWord(word, this.escapeChar, line), line, "FROM").trim();
     const image = expand(reference);
-    if (image === "" || /\s/.test(image)) throw faultAt(line, `${shown(reference)} is not an image`);
+    if (image === "" || /\s/.test(image)) throw faultAt(line, `${quoted(reference)} is not an image`);
     if (image === "scratch") throw faultAt(line, "FROM scratch has nothing to run commands with; begin with an image");
     const platform = expand(flags.find((flag) => flag.name === "platform")?.value ?? "");
     const own = this.#platform.TARGETPLATFORM;
     if (platform !== "" && platform !== own) {
-      throw faultAt(line, `the platform ${shown(platform)} is not supported; this server has ${own}`);
+      throw faultAt(line, `the platform ${quoted(platform)} is not supported; this server has ${own}`);
     }
     this.#from = image;
     // As in Docker: root and `/`, until the Dockerfile says otherwise.
@@ -181,10 +181,10 @@ class Translation {
     // Legacy form: one name, and the rest is its value.
     const isOld = !words[0]?.includes("=");
     const [, name = "", value] = isOld ? (/^(\S+)\s+(.*)$/s.exec(rest) ?? []) : [];
-    if (isOld && value === undefined) throw faultAt(line, `ENV ${shown(rest)} has no value; write ENV name=value`);
+    if (isOld && value === undefined) throw faultAt(line, `ENV ${quoted(rest)} has no value; write ENV name=value`);
     const pairs = isOld ? [{ name, value }] : words.map(assignment);
     const set = pairs.map((pair) => {
-      if (pair.value === undefined) throw faultAt(line, `${shown(pair.name)} has no =; write ENV name=value`);
+      if (pair.value === undefined) throw faultAt(line, `${quoted(pair.name)} has no =; write ENV name=value`);
       refuseBadName(pair.name, line);
       const parts = readWord(pair.value, this.escapeChar, line);
       // Every pair of one instruction sees the values from before it.
@@ -215,7 +215,7 @@ class Translation {
     if (!content.startsWith("#!")) return this.#inShell(content);
     return [
       "script=$(mktemp) || exit 1",
-      `printf %s ${quoted(content)} >"$script" && chmod 700 -- "$script" && "$script"`,
+      `printf %s ${shellQuoted(content)} >"$script" && chmod 700 -- "$script" && "$script"`,
       "status=$?",
       'rm -f -- "$script"',
       "exit $status",
@@ -233,16 +233,16 @@ class Translation {
     const target = words.pop();
     if (target === undefined || words.length === 0) throw faultAt(line, "ADD needs a URL and where to put it");
     for (const source of words) {
-      if (!isUrl(source) || heredocs.length > 0) throw faultAt(line, `ADD of ${shown(source)}: ${NO_CONTEXT}`);
+      if (!isUrl(source) || heredocs.length > 0) throw faultAt(line, `ADD of ${quoted(source)}: ${NO_CONTEXT}`);
       if (/\.git(?:#.*)?$/.test(source))
         throw faultAt(line, "ADD of a git repository is not supported; clone it in RUN");
     }
     if (words.length > 1 && !target.endsWith("/")) {
-      throw faultAt(line, `ADD of several URLs needs a folder, which ends in /, got ${shown(target)}`);
+      throw faultAt(line, `ADD of several URLs needs a folder, which ends in /, got ${quoted(target)}`);
     }
     const checksum = flag("checksum");
     if (checksum !== null && !/^sha256:[0-9a-f]{64}$/.test(checksum)) {
-      throw faultAt(line, `--checksum must be sha256: and 64 hex characters, got ${shown(checksum)}`);
+      throw faultAt(line, `--checksum must be sha256: and 64 hex characters, got ${quoted(checksum)}`);
     }
     for (const url of words) {
       const added = { url, target, owner: flag("chown"), mode: flag("chmod"), checksum: checksum?.slice(7) ?? null };
@@ -281,7 +281,7 @@ class Translation {
 
   /** ARG variables exist during the build, not in the image. */
   #withArgs(command: string): string {
-    const set = this.#variables.args.map(([name, value]) => `${name}=${quoted(value)}`);
+    const set = this.#variables.args.map(([name, value]) => `${name}=${shellQuoted(value)}`);
     return set.length === 0 ? command : `export ${set.join(" ")}\n${command}`;
   }
 
@@ -316,5 +316,5 @@ function assignment(word: string): { name: string; value: string | undefined } {
 }
 
 function refuseBadName(name: string, line: number): void {
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw faultAt(line, `${shown(name)} is not a variable name`);
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw faultAt(line, `${quoted(name)} is not a variable name`);
 }

@@ -4,7 +4,7 @@
  */
 import { DockerfileParser, type Instruction as ParsedInstruction } from "dockerfile-ast";
 import { Fault } from "../../contract/fault.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { faultAt } from "./dockerfile-fault.ts";
 import { splitWords } from "./words.ts";
 
@@ -65,7 +65,7 @@ interface WithFlags {
 function read(parsed: ParsedInstruction, escapeChar: string): Instruction {
   const line = parsed.getRange().start.line + 1;
   const keyword = parsed.getKeyword().toUpperCase();
-  if (!/^[A-Z]+$/.test(keyword)) throw faultAt(line, `${shown(parsed.getInstruction())} is not an instruction`);
+  if (!/^[A-Z]+$/.test(keyword)) throw faultAt(line, `${quoted(parsed.getInstruction())} is not an instruction`);
   const flags = ((parsed as WithFlags).getFlags?.() ?? []).map((flag) => ({
     name: flag.getName(),
     value: flag.getValue(),
@@ -105,14 +105,14 @@ function heredocsOf(rest: string, below: string[], line: number, escapeChar: str
     if (quoted === undefined) continue;
     heredocs.push(takeHeredoc(quoted.replaceAll(/["']/g, ""), dash === "-", below, line));
   }
-  if (below.length > 0) throw faultAt(line, `the line ${shown(below[0] ?? "")} below it belongs to no here-document`);
+  if (below.length > 0) throw faultAt(line, `the line ${quoted(below[0] ?? "")} below it belongs to no here-document`);
   return heredocs;
 }
 
 function takeHeredoc(name: string, withoutTabs: boolean, below: string[], line: number): Heredoc {
   const chomped = (text: string) => (withoutTabs ? text.replace(/^\t+/, "") : text);
   const end = below.findIndex((each) => chomped(each) === name);
-  if (end < 0) throw faultAt(line, `the here-document ${shown(name)} has no end; write ${name} in a line of its own`);
+  if (end < 0) throw faultAt(line, `the here-document ${quoted(name)} has no end; write ${name} in a line of its own`);
   const taken = below.splice(0, end + 1);
   const content = taken.slice(0, -1).map(chomped);
   return { name, content: content.map((each) => `${each}\n`).join(""), raw: taken.join("\n") };

@@ -2,7 +2,7 @@
  * Words in the syntax of a Dockerfile: quotes, escapes and variables. Splitting keeps all of these in the words;
  * reading turns a word into text and variables. One pass each, over bounded text.
  */
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { faultAt } from "./dockerfile-fault.ts";
 
 export type Part = string | Variable;
@@ -114,7 +114,7 @@ class WordReader {
     }
     const begin = this.#at++;
     const name = this.#match(NAME);
-    if (name === undefined) throw faultAt(this.line, `\${ without the name of a variable in ${shown(this.text)}`);
+    if (name === undefined) throw faultAt(this.line, `\${ without the name of a variable in ${quoted(this.text)}`);
     const modifier = this.text[this.#at] === "}" ? undefined : this.#match(MODIFIER);
     if (++this.#depth > NESTED_MAX) throw faultAt(this.line, `variables are nested deeper than ${NESTED_MAX} levels`);
     const word = modifier === undefined ? [] : this.#parts("}");
@@ -122,7 +122,7 @@ class WordReader {
     if (this.#at >= this.text.length) throw faultAt(this.line, `\${${name} has no closing brace`);
     if (this.text[this.#at] !== "}") {
       const written = this.text.slice(begin - 1, this.#at + 1);
-      throw faultAt(this.line, `${shown(`${written}…`)} is not supported; after a name come }, :-, :+, :?, -, + or ?`);
+      throw faultAt(this.line, `${quoted(`${written}…`)} is not supported; after a name come }, :-, :+, :?, -, + or ?`);
     }
     this.#at++;
     return { name, modifier: (modifier as Modifier | undefined) ?? null, word };
@@ -136,7 +136,7 @@ class WordReader {
   }
 
   #unended(quote: string) {
-    return faultAt(this.line, `a ${quote} without its end in ${shown(this.text)}`);
+    return faultAt(this.line, `a ${quote} without its end in ${quoted(this.text)}`);
   }
 }
 

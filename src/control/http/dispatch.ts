@@ -7,7 +7,7 @@ import { Hono } from "hono";
 import type { Clock } from "../../base/clock.ts";
 import { inRequest } from "../../base/current-request.ts";
 import { described, masked } from "../../base/log.ts";
-import { hasSteps, step } from "../../base/steps.ts";
+import { recordsAnySteps, step } from "../../base/steps.ts";
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import { requestIdIn } from "../../contract/request-id.ts";
@@ -27,7 +27,7 @@ import {
 } from "../access/authentication.ts";
 import type { BodyShare } from "../access/body-budgets.ts";
 import type { Logins } from "../access/logins.ts";
-import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
+import { type Allowance, ownerOf, type RequestBudgets, requestKindOf } from "../access/request-rates.ts";
 import type { Parts } from "../parts.ts";
 import type { Page } from "./page.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
@@ -59,7 +59,7 @@ const EXPOSED_HEADERS =
   "Idempotent-Replayed";
 
 /** Owner of the bodies of requests without a key. */
-const STRANGERS = { id: "", name: "all who send no key" };
+const UNAUTHENTICATED = { id: "", name: "all who send no key" };
 
 interface DispatchOptions<S> extends Pick<Parts, "store" | "clock" | "ids" | "log"> {
   routes: readonly Route<S>[];
@@ -100,7 +100,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       c.env.route = `${page.method} ${page.path}`;
       c.env.isPage = true;
       try {
-        budgets.takeStranger(c.env.client?.address);
+        budgets.takeUnauthenticated(c.env.client?.address);
         if (!options.isReady()) throw starting();
         const base = options.publicUrl ?? baseOf(c.req.raw, c.env.client);
         const { id: requestId, client } = c.env;
@@ -113,7 +113,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   }
   for (const [path, methods] of methodsByPath([...options.pages, ...routes])) {
     app.all(patternOf(path), (c) => {
-      budgets.takeStranger(c.env.client?.address);
+      budgets.takeUnauthenticated(c.env.client?.address);
       const allow = [...methods, "OPTIONS"].join(", ");
       throw new Fault(405, `${c.req.method} is not possible on ${path}; it takes ${allow}`, {
         headers: { Allow: allow },
@@ -121,7 +121,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     });
   }
   app.notFound((c) => {
-    budgets.takeStranger(c.env.client?.address);
+    budgets.takeUnauthenticated(c.env.client?.address);
     throw new Fault(
       404,
       `there is no ${c.req.method} ${masked(shortened(c.req.path))} on this server; see /openapi.json`,
@@ -164,7 +164,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
 
   return (request, client) => {
     const id = requestIdIn(request.headers) ?? ids.requestId();
-    const trace = hasSteps() ? parseTraceparent(request.headers.get(TRACEPARENT_HEADER)) : undefined;
+    const trace = recordsAnySteps() ? parseTraceparent(request.headers.get(TRACEPARENT_HEADER)) : undefined;
     return inRequest({ id, trace }, () => respond(request, client, id));
   };
 }
@@ -245,8 +245,8 @@ async function serve<S>(
   const caller = await callerOrStranger(route, request, options, exchange);
   if (caller && "team" in caller) exchange.team = caller.team.slug;
   const owner = caller && ownerOf(caller);
-  if (owner) exchange.allowance = options.budgets.take(owner, kindOf(route.method, route.auth));
-  using share = options.budgets.bodies.begin(owner ?? STRANGERS);
+  if (owner) exchange.allowance = options.budgets.take(owner, requestKindOf(route.method, route.auth));
+  using share = options.budgets.bodies.begin(owner ?? UNAUTHENTICATED);
   const params = paramsOf(route, request);
   const origin = originOf(route, caller, exchange);
   let answer: RouteResult;
@@ -332,11 +332,11 @@ async function callerOrStranger<S>(
   options: DispatchOptions<S>,
   { client }: Exchange,
 ): Promise<Callers[Authentication]> {
-  if (route.auth === "none") options.budgets.takeStranger(client?.address);
+  if (route.auth === "none") options.budgets.takeUnauthenticated(client?.address);
   try {
     return await callerOf(route, request, options, client);
   } catch (thrown) {
-    if (thrown instanceof Fault && thrown.status === 401) options.budgets.takeStranger(client?.address);
+    if (thrown instanceof Fault && thrown.status === 401) options.budgets.takeUnauthenticated(client?.address);
     throw thrown;
   }
 }

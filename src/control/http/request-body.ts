@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { JsonBounds } from "./json-bounds.ts";
 import type { Upload } from "./route.ts";
 
@@ -49,7 +49,7 @@ export function uploadOf(request: Request): Upload {
 /** The fields of a form that is not an upload. */
 export async function readForm(request: Request, terms: BodyTerms): Promise<URLSearchParams> {
   const essence = essenceOf(request.headers.get("content-type"));
-  if (essence !== FORM) throw new Fault(415, `the body is of the Content-Type ${shown(essence)}; send ${FORM}`);
+  if (essence !== FORM) throw new Fault(415, `the body is of the Content-Type ${quoted(essence)}; send ${FORM}`);
   return new URLSearchParams(new TextDecoder().decode(await readBytes(request, terms, () => undefined)));
 }
 
@@ -115,7 +115,7 @@ function refuseForeign(contentType: string | null, beginning: Uint8Array): void 
   if (!isForm && !FOREIGN.some((type) => type.test(essence))) return;
   throw new Fault(
     415,
-    `the body is of the Content-Type ${shown(essence)}; send JSON, with the header Content-Type: application/json`,
+    `the body is of the Content-Type ${quoted(essence)}; send JSON, with the header Content-Type: application/json`,
   );
 }
 

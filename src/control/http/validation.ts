@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 
 const VALIDATION_PROBLEMS_SHOWN = 5;
 /** A field's name may be the client's own, and long. */
@@ -81,7 +81,7 @@ class Problem {
         return typeof this.#value === "number" ? this.#beyond(true) : sized("most", issue.maximum, this.#value);
       case "invalid_value": {
         const words = issue.values.map((value) => JSON.stringify(value)).join(", ");
-        return `must be one of ${words}, got ${typeof this.#value === "string" ? shown(this.#value) : this.#got}`;
+        return `must be one of ${words}, got ${typeof this.#value === "string" ? quoted(this.#value) : this.#got}`;
       }
       case "invalid_format":
         return `${formatOf(issue)}${this.#isQuery ? `, got ${this.#got}` : ""}`;
@@ -110,8 +110,8 @@ class Problem {
     const value = this.#value;
     if (value === undefined) return "nothing";
     if (value === null) return "null";
-    if (typeof value === "number") return shown(this.source.written?.(this.#name) ?? String(value)).slice(1, -1);
-    if (typeof value === "string" && this.#isQuery) return shown(value);
+    if (typeof value === "number") return quoted(this.source.written?.(this.#name) ?? String(value)).slice(1, -1);
+    if (typeof value === "string" && this.#isQuery) return quoted(value);
     return Array.isArray(value) ? "an array" : withArticle(typeof value);
   }
 

@@ -23,7 +23,7 @@
  * This folder handles no HTTP and touches no kernel interface: it changes rows of the store and calls the host.
  */
 
-import { forEachLimited } from "../../base/each-of.ts";
+import { forEachLimited } from "../../base/for-each-limited.ts";
 import { described } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -31,7 +31,7 @@ import type { RouteEvent, Wake, WakeRequest } from "../../contract/internal/dire
 import type { HostEvent } from "../../contract/internal/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
-import type { StartableTemplate } from "../templates/template-look-up.ts";
+import type { StartableTemplate } from "../templates/template-lookup.ts";
 import { Draining } from "./draining.ts";
 import type { CreateKey } from "./idempotent-creates.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";

@@ -3,7 +3,7 @@
  * operator sets, as a multiple of the machine's memory. Without one, a machine may promise more than it has: sandboxes
  * rarely use all of their memory, but nothing keeps them from doing so at once.
  */
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -38,7 +38,7 @@ const NO_REFUSAL = () => new Fault(500, "memory has no bound");
 
 export class PromisedMemory {
   /** No other start takes memory between counting and taking. */
-  readonly #turns = new OneAtATime();
+  readonly #turns = new SerialQueue();
 
   constructor(
     private readonly bound: MemoryBound | undefined,

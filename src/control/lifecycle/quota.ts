@@ -7,7 +7,7 @@
  * Every new run takes a lease, so the bounds of the whole machine's memory are checked here too.
  */
 
-import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Parts } from "../parts.ts";
@@ -39,7 +39,7 @@ export class Quota {
   /** At most one entry per team. */
   readonly #starts = new Map<string, Set<Lease>>();
   /** Per team, so that no other start takes a lease between counting and taking. */
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
 
   readonly #memory: PromisedMemory;
 

@@ -15,11 +15,11 @@ const STYLE_HASH = `'sha256-${new Bun.CryptoHasher("sha256").update(STYLE).diges
 
 type Html = ReturnType<typeof html>;
 
-interface Shown {
+interface PageOptions {
   status?: number;
   headers?: Record<string, string>;
   /** Origin to which the page's form may lead besides this server (`form-action`). */
-  leadsTo?: string;
+  formTarget?: string;
 }
 
 interface SignIn {
@@ -33,7 +33,7 @@ interface SignIn {
   error?: string | undefined;
 }
 
-export function signInPage(given: SignIn, shown: Shown = {}): Promise<Response> {
+export function signInPage(given: SignIn, shown: PageOptions = {}): Promise<Response> {
   const { path, returnTo, form, issuer, error } = given;
   const hidden = html`<input type="hidden" name="form" value="${form}">`;
   return page(
@@ -64,11 +64,11 @@ export function consentPage(given: { path: string; returnTo: string; name: strin
 only if you have just started <code>e2b auth login</code> there.</p>
 <form method="post" action="${path}/login/allow"><input type="hidden" name="grant" value="${grant}">
 <button name="decision" value="allow">Allow</button><button class="plain" name="decision" value="deny">Deny</button></form>`,
-    { leadsTo: policySource(returnTo) },
+    { formTarget: policySource(returnTo) },
   );
 }
 
-export function messagePage(title: string, message: string, shown: Shown = {}): Promise<Response> {
+export function messagePage(title: string, message: string, shown: PageOptions = {}): Promise<Response> {
   return page(title, html`<p>${sentences(message)}</p>`, shown);
 }
 
@@ -82,20 +82,24 @@ function capitalised(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
-async function page(title: string, body: Html, { status = 200, headers = {}, leadsTo = "" }: Shown): Promise<Response> {
+async function page(
+  title: string,
+  body: Html,
+  { status = 200, headers = {}, formTarget = "" }: PageOptions,
+): Promise<Response> {
   const text = await html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title} – Sandlot</title>
 <style>${raw(STYLE)}</style></head>
 <body><h1>${title}</h1>${body}</body></html>`;
-  return new Response(String(text), { status, headers: { ...pageHeaders(leadsTo), ...headers } });
+  return new Response(String(text), { status, headers: { ...pageHeaders(formTarget), ...headers } });
 }
 
 /** Also for redirects, whose address holds tokens. */
-export function pageHeaders(leadsTo = ""): Record<string, string> {
+export function pageHeaders(formTarget = ""): Record<string, string> {
   const policy = [
     "default-src 'none'",
     `style-src ${STYLE_HASH}`,
-    `form-action 'self' ${leadsTo}`.trim(),
+    `form-action 'self' ${formTarget}`.trim(),
     "frame-ancestors 'none'",
     "base-uri 'none'",
   ];

@@ -75,17 +75,17 @@ export class LoginPages {
   }
 
   readonly pages: readonly Page[] = [
-    html("GET", "/docs/api/cli", (request, from) => this.#begin(request, from)),
-    html("POST", "/login", (request, from) => this.#signIn(request, from)),
-    html("GET", "/login/oidc", (request, from) => this.#toIssuer(request, from)),
-    html("GET", ISSUER_RETURN_PATH, (request, from) => this.#fromIssuer(request, from)),
-    html("POST", "/login/allow", (request, from) => this.#decide(request, from)),
-    oauth("/oauth/token", (request, from) => this.#refresh(request, from)),
-    oauth("/oauth/revoke", (request, from) => this.#revoke(request, from)),
+    htmlPage("GET", "/docs/api/cli", (request, from) => this.#showSignIn(request, from)),
+    htmlPage("POST", "/login", (request, from) => this.#signIn(request, from)),
+    htmlPage("GET", "/login/oidc", (request, from) => this.#redirectToIssuer(request, from)),
+    htmlPage("GET", ISSUER_RETURN_PATH, (request, from) => this.#finishIssuerLogin(request, from)),
+    htmlPage("POST", "/login/allow", (request, from) => this.#consent(request, from)),
+    oauthEndpoint("/oauth/token", (request, from) => this.#refresh(request, from)),
+    oauthEndpoint("/oauth/revoke", (request, from) => this.#revoke(request, from)),
   ];
 
   /** Also shows the outcome: the CLI sends the browser back here with `state`. */
-  async #begin(request: Request, from: PageRequest): Promise<Response> {
+  async #showSignIn(request: Request, from: PageRequest): Promise<Response> {
     const search = searchOf(request);
     const outcome = search.get("state");
     if (outcome === "success") return messagePage("Signed in", "You can close this page and return to your terminal.");
@@ -136,7 +136,7 @@ export class LoginPages {
     });
   }
 
-  async #toIssuer(request: Request, from: PageRequest): Promise<Response> {
+  async #redirectToIssuer(request: Request, from: PageRequest): Promise<Response> {
     const issuer = this.#requireIssuer();
     const form = await this.#formOf(searchOf(request).get("form"), request, from);
     return this.#orAgain(form, from, async () => {
@@ -150,7 +150,7 @@ export class LoginPages {
     });
   }
 
-  async #fromIssuer(request: Request, from: PageRequest): Promise<Response> {
+  async #finishIssuerLogin(request: Request, from: PageRequest): Promise<Response> {
     const issuer = this.#requireIssuer();
     const search = searchOf(request);
     const claims = await this.logins.tokens.open(
@@ -267,7 +267,7 @@ export class LoginPages {
     return (await keys.accessTokenByHash(hashOf(accessToken, ACCESS_TOKEN_PREFIX) ?? "")) !== undefined;
   }
 
-  async #decide(request: Request, from: PageRequest): Promise<Response> {
+  async #consent(request: Request, from: PageRequest): Promise<Response> {
     requireOwnPage(request, from);
     const fields = await this.#fieldsOf(request);
     const grant = fields.get("grant") ?? "";
@@ -318,14 +318,14 @@ export class LoginPages {
 
 const NO_STORE = { "Cache-Control": "no-store", Pragma: "no-cache" };
 
-function html(method: Page["method"], path: string, answer: Page["answer"]): Page {
+function htmlPage(method: Page["method"], path: string, answer: Page["answer"]): Page {
   const refuse = ({ status, message, headers }: Fault) =>
     messagePage("This did not work", message, { status, headers });
   return { method, path, answer, refuse };
 }
 
 /** The error codes of RFC 6749, section 5.2. */
-function oauth(path: string, answer: Page["answer"]): Page {
+function oauthEndpoint(path: string, answer: Page["answer"]): Page {
   const refuse = ({ status, message, headers, errorCode }: Fault) => {
     const error = errorCode ?? (status >= 500 ? "server_error" : "invalid_request");
     return Response.json({ error, error_description: message }, { status, headers: { ...NO_STORE, ...headers } });

@@ -3,7 +3,7 @@
  * address gets a token.
  */
 import { Fault } from "../../contract/fault.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 
 const RETURN_ADDRESS_MAX_CHARS = 256;
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
@@ -21,7 +21,7 @@ export function returnAddress(given: string | null): string {
   if (isOpen) return url.origin;
   throw new Fault(
     400,
-    `The parameter next must be http://localhost:PORT, the address of a program on your computer, not ${shown(given ?? "nothing")}; ` +
+    `The parameter next must be http://localhost:PORT, the address of a program on your computer, not ${quoted(given ?? "nothing")}; ` +
       "run e2b auth login and open the address that it prints.",
   );
 }

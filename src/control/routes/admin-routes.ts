@@ -13,16 +13,16 @@ import {
   auditView,
   cancelledBuilds,
   changedMember,
+  keyCounts,
   killedSandboxes,
-  leavingQuery,
-  leftKeys,
   newMember,
   newTeam,
   newUser,
+  removalQuery,
   renamedTeam,
   runningCounts,
 } from "../../contract/management/admin.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
 import { createApiKey, revokeApiKey } from "../access/keys.ts";
@@ -43,7 +43,7 @@ import { NEXT_TOKEN, withToken } from "../views/page-token.ts";
 import { asApiKey } from "./key-routes.ts";
 import { type Route, route } from "./services.ts";
 
-const ofTeams: readonly Route[] = [
+const teamRoutes: readonly Route[] = [
   route("GET /admin/teams", {
     auth: "admin",
     summary: "List all teams with their members",
@@ -108,8 +108,8 @@ const ofTeams: readonly Route[] = [
   route("DELETE /admin/teams/{teamID}/members/{userID}", {
     auth: "admin",
     summary: "Remove a user from a team",
-    query: leavingQuery,
-    success: [{ status: 200, description: "The API keys that the user made", schema: leftKeys }],
+    query: removalQuery,
+    success: [{ status: 200, description: "The API keys that the user made", schema: keyCounts }],
     errors: [409],
     async handle({ params, query, origin }, services) {
       const [team, user] = [
@@ -145,7 +145,7 @@ const ofTeams: readonly Route[] = [
   }),
 ];
 
-const ofUsers: readonly Route[] = [
+const userRoutes: readonly Route[] = [
   route("GET /admin/users", {
     auth: "admin",
     summary: "List all users with their teams",
@@ -170,8 +170,8 @@ const ofUsers: readonly Route[] = [
   route("DELETE /admin/users/{userID}", {
     auth: "admin",
     summary: "Delete a user with all access tokens",
-    query: leavingQuery,
-    success: [{ status: 200, description: "The API keys that the user made", schema: leftKeys }],
+    query: removalQuery,
+    success: [{ status: 200, description: "The API keys that the user made", schema: keyCounts }],
     errors: [409],
     async handle({ params, query, origin }, services) {
       const user = await userWithId(services.store, params.userID);
@@ -180,7 +180,7 @@ const ofUsers: readonly Route[] = [
   }),
 ];
 
-const ofWork: readonly Route[] = [
+const operationRoutes: readonly Route[] = [
   route("POST /admin/teams/{teamID}/sandboxes/kill", {
     auth: "admin",
     summary: "Kill all sandboxes of a team, running and paused",
@@ -216,7 +216,7 @@ const ofWork: readonly Route[] = [
     success: [{ status: 200, description: "The sandbox", schema: adminSandbox }],
     async handle({ params: { sandboxID } }, { store, clock }) {
       const sandbox = await store.sandboxes.byId(sandboxID);
-      if (sandbox === undefined) throw new Fault(404, `there is no sandbox ${shown(sandboxID)}`);
+      if (sandbox === undefined) throw new Fault(404, `there is no sandbox ${quoted(sandboxID)}`);
       const state = shownState(sandbox, clock.now()) ?? "killed";
       return { body: { sandboxID, teamID: sandbox.teamId, state } };
     },
@@ -233,7 +233,7 @@ const ofWork: readonly Route[] = [
   }),
 ];
 
-export const adminRoutes: readonly Route[] = [...ofTeams, ...ofUsers, ...ofWork];
+export const adminRoutes: readonly Route[] = [...teamRoutes, ...userRoutes, ...operationRoutes];
 
 async function asTeam({ people, keys }: Pick<Tables, "people" | "keys">, team: Team): Promise<AdminTeam> {
   const { id, slug, name, createdAt, deletingSince } = team;

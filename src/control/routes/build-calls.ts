@@ -4,7 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import { CPU_COUNT_DEFAULT, DISK_SIZE_DEFAULT_MB, MEMORY_DEFAULT_MB } from "../../contract/management/limits.ts";
 import type { AcceptedTemplate, buildDockerfile } from "../../contract/management/template-build.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
@@ -71,7 +71,7 @@ async function teamOf(
 export async function findOwnBuild(store: Store, team: Team, params: Params, unknown: 400 | 404): Promise<Build> {
   const template = await findOwnById(store, team, params.templateID);
   const written = params.buildID;
-  if (!UUID.test(written)) throw new Fault(400, `invalid build id ${shown(written)}; it is a UUID`);
+  if (!UUID.test(written)) throw new Fault(400, `invalid build id ${quoted(written)}; it is a UUID`);
   const build = await store.builds.byId(written.toLowerCase());
   if (build?.templateId === template.id) return build;
   throw new Fault(unknown, `template "${template.id}" has no build "${written}"`);

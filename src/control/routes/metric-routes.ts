@@ -18,7 +18,7 @@ import {
   teamMetric,
   teamMetricsQuery,
 } from "../../contract/management/team-metric.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Sample } from "../../store/metric-blocks.ts";
 import type { Team } from "../../store/people.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
@@ -83,8 +83,8 @@ export const metricRoutes: readonly Route[] = [
 ];
 
 function requireOwn(team: Team, id = ""): void {
-  if (!UUID.test(id)) throw new Fault(400, `invalid team id ${shown(id)}; it is a UUID`);
-  if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${shown(id)}`);
+  if (!UUID.test(id)) throw new Fault(400, `invalid team id ${quoted(id)}; it is a UUID`);
+  if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${quoted(id)}`);
 }
 
 /** Converts seconds to milliseconds: both ends inclusive, the last second to its end. */

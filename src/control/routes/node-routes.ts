@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { changedNode, type Node, node } from "../../contract/management/admin.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { type Route, route, type Services } from "./services.ts";
 
 /** There are no clusters. */
@@ -76,5 +76,5 @@ async function asNode({ store, lifecycle, machine, instanceId }: Services): Prom
 }
 
 function requireLocal(id: string): void {
-  if (id !== NODE_ID) throw new Fault(404, `there is no node ${shown(id)}; this machine is "${NODE_ID}"`);
+  if (id !== NODE_ID) throw new Fault(404, `there is no node ${quoted(id)}; this machine is "${NODE_ID}"`);
 }

@@ -1,12 +1,12 @@
 /** The `{sandboxID}` of a path: the id alone, or `<id>-<clientID>` as older clients send it. */
 import { Fault } from "../../contract/fault.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import { SANDBOX_ID } from "../../contract/sandbox-id.ts";
-import { shown } from "../../contract/shown.ts";
 
 const WRITTEN = /^([^-]{1,64})(?:-[a-z0-9]{0,64})?$/;
 
 export function sandboxIdFrom(segment: string): string {
   const [, id = ""] = WRITTEN.exec(segment) ?? [];
   if (SANDBOX_ID.test(id)) return id;
-  throw new Fault(400, `invalid sandbox id ${shown(segment)}; it consists of a-z and 0-9`);
+  throw new Fault(400, `invalid sandbox id ${quoted(segment)}; it consists of a-z and 0-9`);
 }

@@ -29,7 +29,7 @@ import type { RouteResult } from "../http/route.ts";
 import type { CreateKey, Repeatable } from "../lifecycle/idempotent-creates.ts";
 import { secondsOf } from "../lifecycle/timers/run-length.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
-import { findStartable } from "../templates/template-look-up.ts";
+import { findStartable } from "../templates/template-lookup.ts";
 import { NEXT_TOKEN, withToken } from "../views/page-token.ts";
 import { listPage, listRunning } from "../views/sandbox-list.ts";
 import { asCreated, asDetail, asListed } from "../views/sandbox-view.ts";

@@ -9,13 +9,13 @@ import type { IdempotentCreates } from "../lifecycle/idempotent-creates.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
 import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
-import type { ReadyOrders } from "../templates/kept-ready.ts";
+import type { ReadyPoolTargets } from "../templates/ready-pool-targets.ts";
 import type { DeleteTemplate } from "../templates/template-deletion.ts";
-import type { Unbuilt } from "../templates/template-look-up.ts";
+import type { Unbuilt } from "../templates/template-lookup.ts";
 import type { Volumes } from "../volumes/volumes.ts";
 
 export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
-  readyOrders: ReadyOrders;
+  readyPoolTargets: ReadyPoolTargets;
   builds: Builds;
   unbuilt: Unbuilt;
   /** Of built-in templates. */

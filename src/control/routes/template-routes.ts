@@ -16,7 +16,7 @@ import {
   updateTemplate,
 } from "../../contract/management/template.ts";
 import { findOwnToRead } from "../templates/team-template.ts";
-import { findBuild } from "../templates/template-look-up.ts";
+import { findBuild } from "../templates/template-lookup.ts";
 import { assignTags, removeTags } from "../templates/template-tags.ts";
 import { setVisibility } from "../templates/template-visibility.ts";
 import { NEXT_TOKEN, withToken } from "../views/page-token.ts";

@@ -25,7 +25,7 @@ export const volumeContentRoutes: readonly Route[] = [
     success: [{ status: 200, description: "The entry; of a link itself", ...entry }],
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
-      using _place = volumes.place(caller.volume);
+      using _permit = volumes.place(caller.volume);
       return { body: await volumeContent.stat(idOf(caller, params), placed(query.path)) };
     },
   }),
@@ -37,7 +37,7 @@ export const volumeContentRoutes: readonly Route[] = [
     success: [{ status: 200, description: "The updated entry", ...entry }],
     errors: busy,
     async handle({ caller, params, query, body }, { volumes, volumeContent }) {
-      using _place = volumes.place(caller.volume);
+      using _permit = volumes.place(caller.volume);
       const changed = await volumeContent.change(idOf(caller, params), placed(query.path), given(body));
       return { body: changed };
     },
@@ -49,7 +49,7 @@ export const volumeContentRoutes: readonly Route[] = [
     success: [{ status: 204, description: "Deleted" }],
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
-      using _place = volumes.place(caller.volume);
+      using _permit = volumes.place(caller.volume);
       await volumeContent.remove(idOf(caller, params), placed(query.path));
     },
   }),
@@ -60,7 +60,7 @@ export const volumeContentRoutes: readonly Route[] = [
     success: [{ status: 200, description: "The directory's entries, sorted by path", schema: z.array(volumeEntry) }],
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
-      using _place = volumes.place(caller.volume);
+      using _permit = volumes.place(caller.volume);
       return { body: await volumeContent.list(idOf(caller, params), placed(query.path), query.depth) };
     },
   }),
@@ -71,7 +71,7 @@ export const volumeContentRoutes: readonly Route[] = [
     success: [{ status: 201, description: "The directory", ...entry }],
     errors: [...busy, 409, 507],
     async handle({ caller, params, query }, { volumes, volumeContent }) {
-      using _place = volumes.place(caller.volume);
+      using _permit = volumes.place(caller.volume);
       const made = await volumeContent.makeFolder(idOf(caller, params), placed(query.path), optionsIn(query));
       return { body: made };
     },
@@ -101,7 +101,7 @@ export const volumeContentRoutes: readonly Route[] = [
     success: [{ status: 201, description: "The uploaded file", ...entry }],
     errors: [...busy, 409, 507],
     async handle({ caller, params, query, upload }, { volumes, volumeContent }) {
-      using _place = volumes.place(caller.volume);
+      using _permit = volumes.place(caller.volume);
       const { content } = upload;
       const id = idOf(caller, params);
       return { body: await volumeContent.write(id, placed(query.path), optionsIn(query), content) };

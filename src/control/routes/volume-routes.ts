@@ -29,7 +29,7 @@ export const volumeRoutes: readonly Route[] = [
     summary: "Get a volume, with a new token for its content",
     success: [{ status: 200, description: "The volume", schema: volumeAndToken }],
     async handle({ caller, params }, { volumes }) {
-      const volume = await volumes.demand(caller.team.id, params.volumeID);
+      const volume = await volumes.require(caller.team.id, params.volumeID);
       return { body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
     },
   }),

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
-import { KEPT_READY_CHECK_MS } from "./kept-ready.ts";
 import { setKeptReady, setRuntime } from "./operator-templates.ts";
+import { KEPT_READY_CHECK_MS } from "./ready-pool-targets.ts";
 
 let f: ControlFixture;
 let reported: (readonly KeptReady[])[];

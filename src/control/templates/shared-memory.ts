@@ -5,7 +5,7 @@
 import type { Log } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Team } from "../../store/people.ts";
 
 /** Names of teams, or all of them. */
@@ -16,7 +16,10 @@ export function requireTeams(setting: SharedMemory, teams: readonly Team[]): voi
   const named = typeof setting === "string" ? [] : setting;
   const unknown = named.find((name) => !teams.some(({ slug }) => slug === name));
   if (unknown === undefined) return;
-  throw new Fault(400, `sharedMemory names ${shown(unknown)}, which is not a team; \`sandlot limits\` shows all teams`);
+  throw new Fault(
+    400,
+    `sharedMemory names ${quoted(unknown)}, which is not a team; \`sandlot limits\` shows all teams`,
+  );
 }
 
 /** For a server whose isolation runtime cannot share memory: reports limits of teams that have no effect. */

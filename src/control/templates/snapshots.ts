@@ -13,7 +13,7 @@ import type { Callers } from "../access/authentication.ts";
 import type { Parts } from "../parts.ts";
 import { requireVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName } from "./team-template.ts";
-import { kindOfSandbox } from "./template-look-up.ts";
+import { kindOfSandbox } from "./template-lookup.ts";
 import { DEFAULT_TAG } from "./template-reference.ts";
 
 /** Each holds a disk, and usually memory. */

@@ -5,7 +5,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Housekeeping } from "./housekeeping.ts";
-import type { ReadyOrders } from "./kept-ready.ts";
+import type { ReadyPoolTargets } from "./ready-pool-targets.ts";
 import { findOwn } from "./team-template.ts";
 
 interface DeletionServices {
@@ -15,7 +15,7 @@ interface DeletionServices {
     /** Stops a build whose row says that it is over. */
     cancel(id: string, reason: string): void;
   };
-  readyOrders: ReadyOrders;
+  readyPoolTargets: ReadyPoolTargets;
   housekeeping: Housekeeping;
   lifecycle: {
     /** Removes those of these checkpoints that no build starts from, in the background. */
@@ -34,7 +34,7 @@ export type DeleteTemplate = (team: Team, written: string) => Promise<void>;
  * team's template.
  */
 export async function deleteTemplate(services: DeletionServices, team: Team, written: string): Promise<void> {
-  const { store, clock, builds, readyOrders, housekeeping, lifecycle } = services;
+  const { store, clock, builds, readyPoolTargets, housekeeping, lifecycle } = services;
   const now = clock.now();
   const { checkpoints, cancelled } = await store.transaction(async (tables) => {
     // A tag is accepted and ignored, as clients expect.
@@ -58,6 +58,6 @@ export async function deleteTemplate(services: DeletionServices, team: Team, wri
   });
   for (const id of cancelled) builds.cancel(id, REASON);
   lifecycle.discard(checkpoints);
-  readyOrders.changed();
+  readyPoolTargets.changed();
   housekeeping.soon();
 }

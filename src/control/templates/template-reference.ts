@@ -2,7 +2,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import { TEMPLATE_REFERENCE_MAX_CHARS } from "../../contract/management/limits.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 
 export interface TemplateReference {
   namespace: string | undefined;
@@ -25,7 +25,7 @@ export function parseTemplateReference(written: string): TemplateReference {
   if (match?.[2] === undefined) {
     throw new Fault(
       400,
-      `invalid template reference ${shown(written)}; ` +
+      `invalid template reference ${quoted(written)}; ` +
         "write [namespace/]name[:tag], with names of a-z, 0-9, - and _",
     );
   }
@@ -40,7 +40,7 @@ export function isLikeTemplateId(name: string): boolean {
 /** A tag that a build may get. The form of a build id is reserved, because it means that build. */
 export function parseTag(written: string): string {
   const tag = written.trim().toLowerCase();
-  if (!TAG.test(tag)) throw new Fault(400, `invalid tag ${shown(written)}; write a-z, 0-9, -, _ and .`);
+  if (!TAG.test(tag)) throw new Fault(400, `invalid tag ${quoted(written)}; write a-z, 0-9, -, _ and .`);
   if (UUID.test(tag)) throw new Fault(400, `the tag "${tag}" has the form of a build id; choose another one`);
   return tag;
 }

@@ -4,20 +4,20 @@ import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import type { ReadyOrders } from "./kept-ready.ts";
+import type { ReadyPoolTargets } from "./ready-pool-targets.ts";
 import { findOwn, refuseBlocked } from "./team-template.ts";
-import { findBuild } from "./template-look-up.ts";
+import { findBuild } from "./template-lookup.ts";
 import { DEFAULT_TAG, parseTag } from "./template-reference.ts";
 
 interface TagServices {
   store: Store;
   clock: Clock;
-  readyOrders: ReadyOrders;
+  readyPoolTargets: ReadyPoolTargets;
 }
 
 /** These tags then mean the build that `target` names. */
 export async function assignTags(
-  { store, clock, readyOrders }: TagServices,
+  { store, clock, readyPoolTargets }: TagServices,
   team: Team,
   target: string,
   written: readonly string[],
@@ -32,13 +32,13 @@ export async function assignTags(
     for (const tag of tags) await tables.builds.tag(template.id, tag, build.id, clock.now());
     return build.id;
   });
-  readyOrders.changed();
+  readyPoolTargets.changed();
   return { tags, buildID };
 }
 
 /** Tags that the template does not have are ignored. */
 export async function removeTags(
-  { store, clock }: Omit<TagServices, "readyOrders">,
+  { store, clock }: Omit<TagServices, "readyPoolTargets">,
   team: Team,
   name: string,
   written: readonly string[],

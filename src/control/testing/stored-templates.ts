@@ -1,7 +1,7 @@
 /** Built templates for tests. */
 import type { Build, FinishedBuild } from "../../store/builds.ts";
 import { aBuild, template } from "../../store/testing/rows.ts";
-import { kindOf } from "../templates/template-look-up.ts";
+import { sandboxKindOf } from "../templates/template-lookup.ts";
 import type { ControlFixture } from "./control-fixture.ts";
 
 interface StoredTemplate {
@@ -51,7 +51,7 @@ export async function storeStarted(f: ControlFixture, alias: string, checkpoint:
   });
   if (build === undefined) throw new Error(`the build of ${alias} could not be stored`);
   if (checkpoint !== null && !f.host.checkpoints.includes(checkpoint)) {
-    await f.host.prepareStart({ name: checkpoint, kind: kindOf(build), envVars, start });
+    await f.host.prepareStart({ name: checkpoint, kind: sandboxKindOf(build), envVars, start });
   }
   return build;
 }

@@ -4,7 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_TOKEN_MAX_CHARS } from "../../contract/management/limits.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 
 /** How responses carry the token. */
 export const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };
@@ -36,6 +36,6 @@ export function readPageToken(token: string, form: RegExp): string[] {
 export function invalidPageToken(token: string): Fault {
   return new Fault(
     400,
-    `${shown(token)} is not a token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
+    `${quoted(token)} is not a token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
   );
 }

@@ -5,7 +5,7 @@ import type { ListSandboxesV2Query } from "../../contract/management/sandbox-req
 import type { Team } from "../../store/people.ts";
 import type { ListedSandboxRow, ListFilter, ListOrder, ListPosition } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
-import { findForFilter } from "../templates/template-look-up.ts";
+import { findForFilter } from "../templates/template-lookup.ts";
 import { type MetadataFilter, matchesMetadata, parseMetadataFilter } from "./metadata-filter.ts";
 import { invalidPageToken, pageOf, readPageToken } from "./page-token.ts";
 

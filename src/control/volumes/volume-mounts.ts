@@ -2,7 +2,7 @@
 import { Fault } from "../../contract/fault.ts";
 import type { VolumeMount as HostMount } from "../../contract/internal/host.ts";
 import { VOLUME_MOUNT_PATH_MAX_CHARS } from "../../contract/management/limits.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
@@ -54,8 +54,8 @@ export async function findMounts(
     const volume = await tables.volumes.byName(team.id, name);
     const before = requested.slice(0, at);
     const wrong = [
-      volume === undefined ? `there is no volume ${shown(name)}` : undefined,
-      before.some((other) => other.name === name) ? `volume ${shown(name)} is mounted twice` : undefined,
+      volume === undefined ? `there is no volume ${quoted(name)}` : undefined,
+      before.some((other) => other.name === name) ? `volume ${quoted(name)} is mounted twice` : undefined,
       pathProblem(path, before),
     ].filter((problem) => problem !== undefined);
     for (const problem of wrong) problems.push(`[${at}]: ${problem}`);
@@ -72,7 +72,7 @@ export async function findMounts(
 export async function requireVolumes(tables: Tables, teamId: string, mounts: readonly VolumeMount[]): Promise<void> {
   for (const { volumeId, name } of mounts) {
     if (await tables.volumes.keep(volumeId, teamId)) continue;
-    throw new Fault(404, `volume ${shown(name)} does not exist any more`);
+    throw new Fault(404, `volume ${quoted(name)} does not exist any more`);
   }
 }
 
@@ -82,7 +82,7 @@ export function hostMounts(mounts: readonly VolumeMount[]): HostMount[] {
 }
 
 function pathProblem(path: string, before: readonly AskedMount[]): string | undefined {
-  const at = shown(path);
+  const at = quoted(path);
   if (path === "") return "its path is empty";
   if (!path.startsWith("/")) return `the path ${at} is not absolute`;
   if (path.length > VOLUME_MOUNT_PATH_MAX_CHARS) {
@@ -96,7 +96,7 @@ function pathProblem(path: string, before: readonly AskedMount[]): string | unde
   if (system !== undefined) return `the path ${at} is the system's`;
   if (before.some((other) => other.path === path)) return `the path ${at} is used twice`;
   const around = before.find((other) => isWithin(path, other.path) || isWithin(other.path, path));
-  return around === undefined ? undefined : `the paths ${at} and ${shown(around.path)} lie within each other`;
+  return around === undefined ? undefined : `the paths ${at} and ${quoted(around.path)} lie within each other`;
 }
 
 function isWithin(path: string, folder: string): boolean {

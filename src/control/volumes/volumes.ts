@@ -4,12 +4,12 @@
  * folder never touches a disk: the host does.
  */
 
-import { Gate } from "../../base/gate.ts";
 import { described } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
+import { Semaphore } from "../../base/semaphore.ts";
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
@@ -52,7 +52,7 @@ export class Volumes {
   readonly #removal: RetryQueue<string>;
   readonly #places = new ContentQuota();
   /** The queue is bounded: each waiting call has a row, and rows per team are limited. */
-  readonly #making = new Gate(VOLUMES_MADE_AT_ONCE);
+  readonly #making = new Semaphore(VOLUMES_MADE_AT_ONCE);
   #tokens: Promise<VolumeTokens> | undefined;
 
   constructor(
@@ -107,7 +107,7 @@ export class Volumes {
       }
     });
     try {
-      using _place = await this.#making.enter(team.id);
+      using _permit = await this.#making.acquire(team.id);
       await host.createVolume(volume.id, sizeMB);
       await store.volumes.markReady(volume.id);
       return { ...volume, isReady: true };
@@ -123,8 +123,8 @@ export class Volumes {
   }
 
   /** Fault 400 when it is not an id, 404 when the team has no such volume. */
-  async demand(teamId: string, id: string): Promise<Volume> {
-    if (!UUID.test(id)) throw new Fault(400, `${shown(id)} is not a volume id (a UUID)`);
+  async require(teamId: string, id: string): Promise<Volume> {
+    if (!UUID.test(id)) throw new Fault(400, `${quoted(id)} is not a volume id (a UUID)`);
     const volume = await this.services.store.volumes.byId(id.toLowerCase());
     if (volume === undefined || volume.teamId !== teamId) throw new Fault(404, `volume "${id}" does not exist`);
     return volume;
@@ -133,7 +133,7 @@ export class Volumes {
   /** Refused while sandboxes or snapshots use it. Its data is removed in the background. */
   async delete(team: Team, id: string): Promise<void> {
     const { clock } = this.services;
-    const { id: volumeId, name } = await this.demand(team.id, id);
+    const { id: volumeId, name } = await this.require(team.id, id);
     await this.#written(volumeId, async (tables) => {
       // Marked first, so that a concurrent create is either counted below or finds the volume gone.
       if (!(await tables.volumes.markDeleted(volumeId, clock.now())))
@@ -170,7 +170,7 @@ export class Volumes {
   /** The volume of a token. Fault 401 when the token is not valid, 404 when the volume is gone. */
   async opened(token: string): Promise<Volume> {
     const { volumeId, teamId } = (await this.#signer()).read(token, this.services.clock.now());
-    return await this.demand(teamId, volumeId);
+    return await this.require(teamId, volumeId);
   }
 
   async #signer(): Promise<VolumeTokens> {

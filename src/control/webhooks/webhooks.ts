@@ -3,7 +3,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";
-import { shown } from "../../contract/shown.ts";
+import { quoted } from "../../contract/quoted-text.ts";
 import type { Store } from "../../store/store.ts";
 import type { Webhook } from "../../store/webhooks.ts";
 import type { Parts } from "../parts.ts";
@@ -64,7 +64,7 @@ export async function changeWebhook(
 
 /** The team's webhook, or a Fault. */
 export async function requireWebhook({ webhooks }: Pick<Store, "webhooks">, teamId: string, id = ""): Promise<Webhook> {
-  if (!UUID.test(id)) throw new Fault(400, `invalid webhook id ${shown(id)}; it is a UUID`);
+  if (!UUID.test(id)) throw new Fault(400, `invalid webhook id ${quoted(id)}; it is a UUID`);
   const webhook = await webhooks.byId(id.toLowerCase());
   if (webhook === undefined || webhook.teamId !== teamId) throw new Fault(404, `webhook "${id}" does not exist`);
   return webhook;

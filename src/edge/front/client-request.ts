@@ -36,9 +36,9 @@ export interface ClientRequest {
    * Lets another reader take the rest of the body from the connection, given its descriptor and the number of bytes.
    * False or absent: the body continues to go to the sink.
    */
-  divertBody?(take: (descriptor: number, bytes: number) => boolean): boolean;
+  spliceBody?(take: (descriptor: number, bytes: number) => boolean): boolean;
   /** Reports how many bytes the other reader took. The body has then ended, or continues to the sink. */
-  bodyDiverted?(bytes: number): void;
+  bodySpliced?(bytes: number): void;
   /** Pauses the body; `releaseBody` resumes it. */
   holdBody(): void;
   releaseBody(): void;

@@ -128,7 +128,7 @@ export class Http1Request implements ClientRequest {
     return isBare ? this.connection.descriptor : undefined;
   }
 
-  divertBody(take: (descriptor: number, bytes: number) => boolean): boolean {
+  spliceBody(take: (descriptor: number, bytes: number) => boolean): boolean {
     const left = this.#framing?.left ?? 0;
     const { descriptor } = this.connection;
     // Only bodies too long to be discarded: a discarded body must be counted to its end.
@@ -139,7 +139,7 @@ export class Http1Request implements ClientRequest {
     return true;
   }
 
-  bodyDiverted(bytes: number): void {
+  bodySpliced(bytes: number): void {
     this.#isDiverted = false;
     const framing = this.#framing;
     if (framing === undefined || this.isDisconnected) return;
@@ -203,7 +203,7 @@ export class Http1Request implements ClientRequest {
   respond(head: ResponseLines, body: ResponseBody, given?: Bytes): void {
     if (this.#state !== "awaited" || this.isDisconnected) return;
     this.#state = "begun";
-    this.trace?.responded(head.status);
+    this.trace?.setStatus(head.status);
     const first = body === "none" || given === undefined ? NOTHING : given;
     let text = headText(head);
     const isCounted = head.headers.has("content-length");
@@ -254,7 +254,7 @@ export class Http1Request implements ClientRequest {
 
   tunnel(head: ResponseLines): ClientTunnel {
     this.#state = "over";
-    this.trace?.responded(head.status);
+    this.trace?.setStatus(head.status);
     return this.connection.tunnel(head, () => this.#over());
   }
 
@@ -269,7 +269,7 @@ export class Http1Request implements ClientRequest {
 
   #over(): void {
     this.onOver?.();
-    this.trace?.over();
+    this.trace?.end();
   }
 
   /**

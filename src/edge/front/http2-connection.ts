@@ -164,7 +164,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
   }
 
   /** Ends the largest bodies if none was taken for too long. */
-  lookForStuck(nowMs: number): void {
+  checkStalled(nowMs: number): void {
     // Other connections may have released budget since.
     this.#readOn();
     if (!this.#isPaused || this.#untakenBytes < this.#untakenMaxBytes) return;

@@ -196,7 +196,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   respond({ status, headers }: ResponseLines, body: ResponseBody, first?: Bytes): void {
     if (this.#state !== "awaited" || this.isDisconnected) return;
     this.#state = "begun";
-    this.trace?.responded(status);
+    this.trace?.setStatus(status);
     const lines: OutgoingHttpHeaders = { ":status": status };
     headers.forEach((value, name) => {
       const before = lines[name];
@@ -252,7 +252,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     if (this.#state === "over" || this.isDisconnected) return;
     this.isDisconnected = true;
     this.onOver?.();
-    this.trace?.over();
+    this.trace?.end();
     this.onDisconnect?.();
     this.#abort?.abort();
   }
@@ -261,7 +261,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   #over(): void {
     this.#state = "over";
     this.onOver?.();
-    this.trace?.over();
+    this.trace?.end();
     if (this.bodyBytes === 0 || this.stream.readableEnded) return;
     this.stream.once("finish", () => this.#reset(constants.NGHTTP2_NO_ERROR));
   }

@@ -4,7 +4,7 @@ import { untilStill, untilTrue } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
 import { FrameClient, frame, HEADERS } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
-import { Front } from "./front.ts";
+import { EdgeListener } from "./edge-listener.ts";
 
 const END_OF_STREAM_AND_HEADERS = 5;
 const HOST = "a.test";
@@ -16,7 +16,7 @@ test("a client that reads no responses is not served further requests", async ()
   const headers = new HeaderLines();
   headers.append("x-long", "~".repeat(30_000));
   let answered = 0;
-  const front = new Front({
+  const front = new EdgeListener({
     hostname: "127.0.0.1",
     port: 0,
     tls: SELF_SIGNED,

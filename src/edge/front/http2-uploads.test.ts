@@ -115,12 +115,12 @@ test("bodies that no service reads for long are ended, the largest first", () =>
   }
   connection.received(Buffer.from("more"));
   expect(isRead).toBe(false);
-  connection.lookForStuck(0);
-  connection.lookForStuck(EDGE_HTTP2_UNTAKEN_MS - 1);
+  connection.checkStalled(0);
+  connection.checkStalled(EDGE_HTTP2_UNTAKEN_MS - 1);
   expect(refused).toEqual([]);
   connection.bodyTaken();
-  connection.lookForStuck(EDGE_HTTP2_UNTAKEN_MS);
+  connection.checkStalled(EDGE_HTTP2_UNTAKEN_MS);
   expect([refused, isRead]).toEqual([[], false]);
-  connection.lookForStuck(2 * EDGE_HTTP2_UNTAKEN_MS);
+  connection.checkStalled(2 * EDGE_HTTP2_UNTAKEN_MS);
   expect([refused, isRead]).toEqual([[9, 6], true]);
 });

@@ -16,7 +16,7 @@ import {
 } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import type { ClientRequest } from "./client-request.ts";
-import { Front } from "./front.ts";
+import { EdgeListener } from "./edge-listener.ts";
 import { EDGE_HELD_MAX_BYTES, HeldBytes } from "./held-bytes.ts";
 
 const MIB = 1024 * 1024;
@@ -24,11 +24,11 @@ const ANSWER_BYTES = 200_000;
 const REQUEST = { ":method": "GET", ":path": "/", ":authority": "a.test" };
 const WINDOW_MAX = 2 ** 31 - 1;
 
-let front: Front;
+let front: EdgeListener;
 let held: HeldBytes;
 let handle: (request: ClientRequest) => void;
 beforeAll(() => {
-  front = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: (request) => handle(request) });
+  front = new EdgeListener({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: (request) => handle(request) });
 });
 afterAll(() => front.stop(true));
 

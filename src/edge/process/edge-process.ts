@@ -5,7 +5,7 @@
 import type { Splice } from "../../base/splicing.ts";
 import { recordSteps, type Step, spanOfStep } from "../../base/steps.ts";
 import { createEdge, type Edge } from "../edge.ts";
-import { Front } from "../front/front.ts";
+import { EdgeListener } from "../front/edge-listener.ts";
 import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import type { SocketBuffers } from "../proxy/sandbox-socket.ts";
 import { RequestCounts } from "../request-counts.ts";
@@ -38,7 +38,7 @@ interface ProcessServices {
 export class EdgeProcess {
   readonly #channel: Channel<ServerCalls>;
   readonly #routes = new RouteTable();
-  readonly #fronts = new Map<number, Front>();
+  readonly #fronts = new Map<number, EdgeListener>();
   #processes = 1;
   #edge: Edge | undefined;
 
@@ -59,7 +59,7 @@ export class EdgeProcess {
       leave: (host) => routes.closeConnectionsTo(host),
       listen: (front, { hostname, port, tls, idleMs }) => {
         const options = { hostname, port, idleMs, reusePort: true, handle: this.#requireEdge.handle };
-        const listening = new Front(tls === undefined ? options : { ...options, tls });
+        const listening = new EdgeListener(tls === undefined ? options : { ...options, tls });
         this.#fronts.set(front, listening);
         const { descriptor } = listening;
         if (descriptor !== undefined) sockets.boundUnsent(descriptor, EDGE_UNSENT_MAX_BYTES);

@@ -6,7 +6,7 @@
  */
 
 import { inRequest } from "../../base/current-request.ts";
-import { beginStep, isRecording } from "../../base/steps.ts";
+import { beginStep, recordsUsage } from "../../base/steps.ts";
 import { scaled } from "../../base/time-factor.ts";
 import type { Directory, WakeRequest } from "../../contract/internal/directory.ts";
 import { isRequestId, type RequestOrigin } from "../../contract/request-id.ts";
@@ -87,7 +87,7 @@ export class EdgeProcesses implements ClientListeners {
     try {
       const numbers = Array.from({ length: options.processes }, (_, process) => process);
       const handles = await Promise.all(numbers.map((process) => edge.#start(process)));
-      for (const [process, handle] of handles.entries()) void edge.#keep(process, handle);
+      for (const [process, handle] of handles.entries()) void edge.#superviseProcess(process, handle);
     } catch (cause) {
       await edge.close();
       throw cause;
@@ -128,11 +128,11 @@ export class EdgeProcesses implements ClientListeners {
   }
 
   /** Calls all current processes. A call to a process that ends counts as done: it has no connections left. */
-  async #all<T>(ask: (handle: ProcessHandle) => Promise<T>): Promise<T[]> {
+  async #all<T>(call: (handle: ProcessHandle) => Promise<T>): Promise<T[]> {
     const answers = await Promise.all(
       this.#present.map(async (handle) => {
         try {
-          return [await ask(handle)];
+          return [await call(handle)];
         } catch (cause) {
           if (!handle.isOver) throw cause;
           return [];
@@ -168,7 +168,7 @@ export class EdgeProcesses implements ClientListeners {
     try {
       await handle.begin(EDGE_PROCESS_START_MS, () =>
         Promise.all([
-          handle.ask("begin", { ...shared, processes, process, recordsSteps: isRecording() }),
+          handle.ask("begin", { ...shared, processes, process, recordsSteps: recordsUsage() }),
           handle.ask("take", this.#routes.table),
           ...[...this.#fronts].map(([front, settings]) => handle.ask("listen", front, settings)),
         ]),
@@ -181,7 +181,7 @@ export class EdgeProcesses implements ClientListeners {
   }
 
   /** Keeps a process with this index running. */
-  async #keep(process: number, first: ProcessHandle): Promise<void> {
+  async #superviseProcess(process: number, first: ProcessHandle): Promise<void> {
     let handle: ProcessHandle | undefined = first;
     for (let fails = 0; ; ) {
       const how = await handle?.over;
@@ -211,7 +211,7 @@ function stepsOfProcess(): Pick<ServerCalls, "stepBegan" | "stepEnded"> {
   const open = new Map<number, ReturnType<typeof beginStep>>();
   return {
     stepBegan(number, name) {
-      if (isRecording()) open.set(number, beginStep(name));
+      if (recordsUsage()) open.set(number, beginStep(name));
     },
     stepEnded(number, as) {
       open.get(number)?.(as);

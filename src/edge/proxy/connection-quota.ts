@@ -1,5 +1,5 @@
 /** Limits of concurrent requests per sandbox and per team. Each request takes a place and leaves it when it is over. */
-import { Counter } from "../../base/counter.ts";
+import { KeyedLimit } from "../../base/keyed-limit.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import type { Destination } from "../routing/route-table.ts";
 
@@ -13,12 +13,12 @@ export interface ConnectionQuota {
 
 /** Limits of a single process. */
 export class LocalQuota implements ConnectionQuota {
-  readonly #bySandbox: Counter;
-  readonly #byTeam: Counter;
+  readonly #bySandbox: KeyedLimit;
+  readonly #byTeam: KeyedLimit;
 
   constructor({ perSandbox, perTeam }: ConnectionLimits) {
-    this.#bySandbox = new Counter(perSandbox);
-    this.#byTeam = new Counter(perTeam);
+    this.#bySandbox = new KeyedLimit(perSandbox);
+    this.#byTeam = new KeyedLimit(perTeam);
   }
 
   take(sandboxId: string, destination: Pick<Destination, "access"> | undefined): QuotaResult {

@@ -138,9 +138,9 @@ class Exchange implements SandboxSocketListener, BodySink {
   #spliceBody(): void {
     const client = this.client;
     if (this.#inChunks) return;
-    client.divertBody?.((descriptor, bytes) =>
+    client.spliceBody?.((descriptor, bytes) =>
       this.#socket.spliceFrom(descriptor, bytes, ({ taken, given, couldNot }) => {
-        if (couldNot || given === bytes || this.#isOver) client.bodyDiverted?.(taken);
+        if (couldNot || given === bytes || this.#isOver) client.bodySpliced?.(taken);
         // The client sent no more of it, so it has left.
         else if (given === taken) client.cut();
         else this.#bodyLost(taken);
@@ -151,7 +151,7 @@ class Exchange implements SandboxSocketListener, BodySink {
   /** The service reads no more, and bytes in flight are lost. It may still have sent a response. */
   #bodyLost(taken: number): void {
     this.#isBodyLost = true;
-    this.client.bodyDiverted?.(taken);
+    this.client.bodySpliced?.(taken);
     this.#socket.finish();
   }
 
@@ -193,12 +193,12 @@ class Exchange implements SandboxSocketListener, BodySink {
     if (this.#tunnel !== undefined) {
       this.#isOver = true;
       // A broken connection is not a regular end, as below.
-      if (this.#socket.farEnded) this.#tunnel.end();
+      if (this.#socket.peerEnded) this.#tunnel.end();
       else this.#tunnel.cut();
       return;
     }
     // A broken connection is not a regular end: the client must not take a part for the whole.
-    if (this.#framing?.endsWithConnection && this.#socket.farEnded) this.#finish();
+    if (this.#framing?.endsWithConnection && this.#socket.peerEnded) this.#finish();
     else this.#fail(new Error("the service closed the connection during its response"));
   }
 

@@ -140,7 +140,7 @@ export class SandboxSocket {
   }
 
   /** The other side ended regularly, instead of breaking off. */
-  get farEnded(): boolean {
+  get peerEnded(): boolean {
     return this.#farEnded;
   }
 

@@ -5,7 +5,7 @@ import { freePort } from "../../base/testing/free-port.ts";
 import type { Directory, RouteAccess } from "../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { createEdge, type Edge } from "../edge.ts";
-import { Front } from "../front/front.ts";
+import { EdgeListener } from "../front/edge-listener.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import { serveManagement } from "../management-server.ts";
 import { LocalQuota } from "../proxy/connection-quota.ts";
@@ -33,8 +33,8 @@ interface EdgeOptions {
 export class EdgeUnderTest implements AsyncDisposable {
   readonly #management = serveManagement({ management: (request) => this.management(request) });
   readonly #edge: Edge;
-  readonly #front: Front;
-  readonly #tlsFront: Front;
+  readonly #front: EdgeListener;
+  readonly #tlsFront: EdgeListener;
   readonly logged: string[] = [];
   /** Of the messages in `logged`. */
   readonly contexts: Record<string, unknown>[] = [];
@@ -61,8 +61,8 @@ export class EdgeUnderTest implements AsyncDisposable {
     const quota = limits && { quota: new LocalQuota(limits) };
     this.#edge = createEdge({ ...services, ...quota, ...rest });
     this.place();
-    this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
-    this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });
+    this.#front = new EdgeListener({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
+    this.#tlsFront = new EdgeListener({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });
   }
 
   /** With TLS, over HTTP/1.1 and HTTP/2. */

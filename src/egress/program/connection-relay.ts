@@ -4,7 +4,7 @@
  * third. A policy applies as soon as `set` returns, also to open connections.
  */
 
-import { Counts } from "../../base/counts.ts";
+import { EventCounts } from "../../base/event-counts.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
 import type { Bounds } from "./bounds.ts";
@@ -45,7 +45,7 @@ export class ConnectionRelay implements SharedState {
   readonly nameServer: NameServer;
   readonly ports: Ports;
   readonly report: SharedState["report"];
-  readonly decisions = new Counts();
+  readonly decisions = new EventCounts();
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #serverPorts: { http: number; tls: number };
   readonly #acceptors: Acceptor[];

@@ -2,7 +2,7 @@
  * A sandbox's state in the relay: its policy, its connections and its share of memory. A sandbox that exceeds its share
  * is not read until enough is written, so that it delays only itself.
  */
-import type { Counts } from "../../base/counts.ts";
+import type { EventCounts } from "../../base/event-counts.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { EgressJudge } from "../egress-judge.ts";
@@ -17,7 +17,7 @@ export interface SharedState {
   isClosed(address: string): boolean;
   report(source: string, message: string): void;
   /** Counts outcomes of connections. */
-  readonly decisions: Counts;
+  readonly decisions: EventCounts;
   /** Bytes that each sandbox may currently buffer. */
   shareBytes(): number;
 }

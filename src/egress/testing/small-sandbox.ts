@@ -1,5 +1,5 @@
 /** A relay sandbox with a small share of memory, which a test fills with one word. */
-import { Counts } from "../../base/counts.ts";
+import { EventCounts } from "../../base/event-counts.ts";
 import { BOUNDS } from "../program/bounds.ts";
 import { Sandbox } from "../program/sandbox.ts";
 
@@ -10,7 +10,7 @@ export function smallSandbox(): Sandbox {
     bounds: BOUNDS,
     nameServer: { address: "127.0.0.1", port: 53 },
     report: () => undefined,
-    decisions: new Counts(),
+    decisions: new EventCounts(),
     isClosed: () => false,
     shareBytes: () => SHARE_BYTES,
   };

@@ -7,9 +7,9 @@ import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { endianness } from "node:os";
 import { join } from "node:path";
 import { quote } from "../system/quote.ts";
-import type { Carrier, Exit, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import type { OutputKind } from "./output-envelopes.ts";
+import type { Exit, OutputSink, ProcessIo } from "./process-io.ts";
 
 /** Bytes read of a file that could not be executed. The kernel reads as many to find an interpreter. */
 const PROGRAM_HEAD_BYTES = 256;
@@ -24,7 +24,11 @@ const NOT_EXECUTED: readonly (number | null)[] = [126, 127];
 const NOT_UNDERSTOOD: readonly (number | null)[] = [2, 126, 127];
 
 /** Runs `spawn` with a sink that holds setpriv's own error line back. `command` is the client's command. */
-export function withReadableErrors(command: Command, sink: OutputSink, spawn: (sink: OutputSink) => Carrier): Carrier {
+export function withReadableErrors(
+  command: Command,
+  sink: OutputSink,
+  spawn: (sink: OutputSink) => ProcessIo,
+): ProcessIo {
   const filter = new SetprivErrorFilter(command, sink);
   const carrier = spawn((kind, chunk) => filter.take(kind, chunk));
   const kind = carrier.kind === "terminal" ? "pty" : "stderr";

@@ -1,11 +1,11 @@
 /** One process of a client, from its first output to the report of its end, whatever connections do. */
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
-import type { Carrier, OutputSink } from "./carrier.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
+import type { OutputSink, ProcessIo } from "./process-io.ts";
 import type { ProcessTexts } from "./start-texts.ts";
-import { Audience, SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
+import { SUBSCRIPTION_BOUNDS, type Subscription, Subscriptions } from "./subscription.ts";
 
 const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
 const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
@@ -27,15 +27,15 @@ export class GuestProcess {
   /** Bytes read from and written to the process so far. */
   readonly carriedBytes = { stdin: 0, stdout: 0, stderr: 0, pty: 0 };
   readonly ended: Promise<EndEvent>;
-  readonly #carrier: Carrier;
-  readonly #audience: Audience;
+  readonly #carrier: ProcessIo;
+  readonly #audience: Subscriptions;
   readonly #signalled = Promise.withResolvers<void>();
   #hasExited = false;
-  readonly #input = new OneAtATime();
+  readonly #input = new SerialQueue();
   #inputWaitingBytes = 0;
 
   constructor(
-    spawn: (sink: OutputSink) => Carrier,
+    spawn: (sink: OutputSink) => ProcessIo,
     options: {
       config?: ProcessTexts | undefined;
       tag?: string | undefined;
@@ -44,7 +44,7 @@ export class GuestProcess {
     } = {},
     bounds = SUBSCRIPTION_BOUNDS,
   ) {
-    this.#audience = new Audience(bounds);
+    this.#audience = new Subscriptions(bounds);
     this.config = options.config;
     this.tag = options.tag;
     this.cwd = options.cwd;

@@ -7,12 +7,12 @@ import type { Account } from "../users/accounts.ts";
 import { processVariables } from "../users/environment.ts";
 import { resolvePath } from "../users/paths.ts";
 import type { SettingsKeeper } from "../users/settings.ts";
-import type { Carrier, OutputSink } from "./carrier.ts";
 import { type Command, directCommand, findSetpriv, requireDirectory, requireEntry, setprivCommand } from "./command.ts";
 import { withReadableErrors } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBelowGuest } from "./priority.ts";
+import type { OutputSink, ProcessIo } from "./process-io.ts";
 import { type ProcessTexts, requirePlainTexts } from "./start-texts.ts";
 import type { Identity } from "./system-calls.ts";
 import { spawnInTerminal, type TerminalSize, terminalSize } from "./terminal.ts";
@@ -68,7 +68,7 @@ export function createLaunch(
   return (request, account, lifetimeMs) => {
     const command = commandOf(request, account, settings.current, guestPath);
     const size = request.pty?.size;
-    const spawn = (actual: Command, sink: OutputSink): Carrier =>
+    const spawn = (actual: Command, sink: OutputSink): ProcessIo =>
       request.pty === undefined
         ? spawnOnPipes(actual, request.stdin !== false, sink)
         : spawnInTerminal(actual, terminalSize(size), sink);
@@ -107,8 +107,8 @@ function spawnAs(
   command: Command,
   { setpriv, own }: UserChange,
   sink: OutputSink,
-  spawn: (actual: Command, sink: OutputSink) => Carrier,
-): Carrier {
+  spawn: (actual: Command, sink: OutputSink) => ProcessIo,
+): ProcessIo {
   const direct = directCommand(command, account, own);
   try {
     if (direct !== undefined) return startBelowGuest(account.uid, () => spawn(direct, sink));

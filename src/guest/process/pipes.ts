@@ -10,16 +10,16 @@ import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
 import { logError } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
-import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
 import { lowerBelowGuest } from "./priority.ts";
+import type { OutputSink, ProcessIo } from "./process-io.ts";
 import { setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
 
 /** Maximum outputs handed over when the guest is replaced; each gets its own reader process. */
 const OUTPUTS_HANDED_OVER_MAX = 256;
 
-export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
+export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): ProcessIo {
   const ends = new PipeEnds(command);
   try {
     const input = withStdin ? ends.open("writeEnd", "readEnd") : undefined;

@@ -164,7 +164,7 @@ export class Subscription {
   }
 }
 
-export class Audience {
+export class Subscriptions {
   readonly #listeners = new Set<Subscription>();
 
   constructor(private readonly bounds: SubscriptionBounds) {}

@@ -7,9 +7,9 @@ import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, s
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
 import { logError, logNotice } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
-import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { lowerBelowGuest } from "./priority.ts";
+import type { OutputSink, ProcessIo } from "./process-io.ts";
 import { setTerminalOutput } from "./system-calls.ts";
 
 export interface TerminalSize {
@@ -28,7 +28,7 @@ export function terminalSize(requested: Partial<TerminalSize> | undefined): Term
   };
 }
 
-export function spawnInTerminal(command: Command, size: TerminalSize, sink: OutputSink): Carrier {
+export function spawnInTerminal(command: Command, size: TerminalSize, sink: OutputSink): ProcessIo {
   const ended = Promise.withResolvers<void>();
   const flow = new TerminalFlow();
   let drained: (() => void) | undefined;

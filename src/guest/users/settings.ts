@@ -5,7 +5,7 @@
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import { type GuestSettings, SETTINGS_OF_NOBODY } from "../../contract/runtime/guest-control.ts";
+import { type GuestSettings, UNASSIGNED_SETTINGS } from "../../contract/runtime/guest-control.ts";
 import { logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 
@@ -50,7 +50,7 @@ function readKept(folder: string): GuestSettings | undefined {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
     // On first start there is no file.
-    if (systemCode(thrown) === "ENOENT") return SETTINGS_OF_NOBODY;
+    if (systemCode(thrown) === "ENOENT") return UNASSIGNED_SETTINGS;
     // The parser's message is not logged: it may quote the file, which holds tokens.
     logNotice("the kept settings are unusable; closed until the host configures", {
       folder,

@@ -27,7 +27,7 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
 import { builtAs, FakeImages } from "./fake-images.ts";
 import { FakeNames } from "./fake-names.ts";
-import { scatteredId } from "./scattered-id.ts";
+import { scatteredId } from "./random-sandbox-id.ts";
 
 /** Values by which a test tells sandboxes apart: `boot` is only in memory, `disk` only in files. */
 interface Contents {
@@ -175,11 +175,11 @@ export class FakeHost implements Host {
     return { sandboxes: [...this.#running.keys()], checkpoints: [...this.#checkpoints.keys()] };
   }
 
-  async hearLog(id: string, after: string | null): Promise<void> {
+  async requestLog(id: string, after: string | null): Promise<void> {
     this.#answers.get(id)?.resolve(after);
   }
 
-  async putOffLog(id: string): Promise<void> {
+  async deferLog(id: string): Promise<void> {
     this.#answers.get(id)?.resolve(undefined);
   }
 

@@ -8,7 +8,7 @@ import { chmodSync, closeSync, fchmodSync, fstatSync, openSync, readFileSync } f
 import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { forEachLimited } from "../../base/each-of.ts";
+import { forEachLimited } from "../../base/for-each-limited.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ENTRIES_PER_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";

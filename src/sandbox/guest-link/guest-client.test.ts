@@ -6,7 +6,7 @@ import { folderOfFile } from "../../base/testing/test-folder.ts";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GUEST_ALIVE_EVERY_MS, GuestClient, pauseAfter } from "./guest-client.ts";
-import { GuestSign } from "./guest-sign.ts";
+import { ListenSignal } from "./listen-signal.ts";
 
 const ADDRESS = "127.81.7.1";
 const settings = {} as GuestSettings;
@@ -209,7 +209,7 @@ describe("a guest that signals that it listens", () => {
 
   test("gets its first request after the signal", async () => {
     writeFileSync(path, "");
-    using sign = new GuestSign(path);
+    using sign = new ListenSignal(path);
     const request = spyOn(globalThis, "fetch");
     const began = performance.now();
     const ready = new GuestClient(ADDRESS, "secret").readyWith(settings, () => true, sign);
@@ -225,7 +225,7 @@ describe("a guest that signals that it listens", () => {
 
   test("is found without a signal, and given up if its sandbox has ended", async () => {
     writeFileSync(path, "");
-    using sign = new GuestSign(path);
+    using sign = new ListenSignal(path);
     await answering(204).ready(() => true, sign);
     await server?.stop(true);
     const ended = new GuestClient(ADDRESS, "secret").ready(() => false, sign);
@@ -234,7 +234,7 @@ describe("a guest that signals that it listens", () => {
 
   test("and does not answer is polled like any other", async () => {
     writeFileSync(path, "");
-    using sign = new GuestSign(path);
+    using sign = new ListenSignal(path);
     utimesSync(path, 1, 2);
     const guest = new GuestClient(ADDRESS, "secret");
     await guest.ready(() => {

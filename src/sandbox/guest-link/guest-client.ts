@@ -13,14 +13,14 @@ import {
   type ForwardAnswer,
   type ForwardRequest,
   type GuestSettings,
-  SETTINGS_OF_NOBODY,
+  UNASSIGNED_SETTINGS,
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { overloaded } from "../../system/overload.ts";
 import { GUEST_CALL_MS } from "../limits.ts";
 import { envelope } from "./connect-stream.ts";
 import { boundedText, fetchGuest, isTimeout, jsonObject } from "./guest-request.ts";
-import type { GuestSign } from "./guest-sign.ts";
+import type { ListenSignal } from "./listen-signal.ts";
 
 export const GUEST_READY_MS = scaled(30_000);
 /** How often a starting guest whose signal is awaited is asked. */
@@ -55,7 +55,7 @@ export class GuestClient {
   ) {}
 
   /** `alive` tells whether waiting makes sense. A guest that was just started may signal when it listens. */
-  async ready(alive: () => boolean, sign?: GuestSign): Promise<void> {
+  async ready(alive: () => boolean, sign?: ListenSignal): Promise<void> {
     await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), sign);
   }
 
@@ -96,7 +96,7 @@ export class GuestClient {
   async #answering(
     alive: () => boolean,
     ask: (withinMs: number) => Promise<GuestAnswer>,
-    sign?: GuestSign,
+    sign?: ListenSignal,
     judge?: (status: number) => void,
   ): Promise<void> {
     const began = performance.now();
@@ -125,7 +125,7 @@ export class GuestClient {
    * Their garbage is collected at once, not during the owner's first commands.
    */
   async warmUp(user: string): Promise<void> {
-    await this.#tell(SETTINGS_OF_NOBODY);
+    await this.#tell(UNASSIGNED_SETTINGS);
     for (let ran = 0; ran < WARM_UP_COMMANDS; ran++) {
       await boundedText(await this.start(["/bin/bash", "-l", "-c", "echo"], user));
     }
@@ -175,7 +175,7 @@ export class GuestClient {
   }
 
   /** `ready` and `configure` in one. */
-  async readyWith(settings: GuestSettings, alive: () => boolean, sign?: GuestSign): Promise<void> {
+  async readyWith(settings: GuestSettings, alive: () => boolean, sign?: ListenSignal): Promise<void> {
     this.#keep(settings);
     const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
     const judge = (status: number) => {

@@ -7,7 +7,7 @@
  */
 
 import { described, stderrLog } from "../../base/log.ts";
-import { OneAtATime, OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { KeyedQueue, SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Egress, EgressPolicy } from "../../contract/internal/host.ts";
 import { EgressJudge } from "../../egress/egress-judge.ts";
@@ -45,7 +45,7 @@ interface Held extends SlotState {
 const CLOSED = new EgressJudge({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null });
 
 export class EgressRules {
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
   /** States of slots that ever had rules. */
   readonly #held = new Map<number, Held>();
   readonly #judges = new Map<string, EgressJudge>();
@@ -53,7 +53,7 @@ export class EgressRules {
   #versions = 0;
   /** States being applied, by slot. */
   readonly #applied = new Map<number, SlotState>();
-  readonly #openings = new OneAtATime();
+  readonly #openings = new SerialQueue();
   /** The private networks that the relay may reach, as the table has them. */
   #opened = "";
 

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { Background } from "../../base/background.ts";
 import { systemClock } from "../../base/clock.ts";
-import type { CountsByName } from "../../base/counts.ts";
+import type { CountsByName } from "../../base/event-counts.ts";
 import { described, stderrLog } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "../../contract/address-plan.ts";

@@ -21,7 +21,7 @@ test("the pool starts nothing beside starts that clients wait for, and continues
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
   await ask();
-  const others = [pool.serving(), pool.serving()];
+  const others = [pool.trackClientStart(), pool.trackClientStart()];
   await f.pass(10 * READY_CHECK_MS);
   expect(f.starts.length).toBe(0);
   others[0]?.[Symbol.dispose]();

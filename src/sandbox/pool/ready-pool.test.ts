@@ -3,7 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import { READY_BURST_MS, READY_HALVED_MS, READY_HELD_MS } from "./demand.ts";
 import type { ReadyPool } from "./ready-pool.ts";
 import { READY_CHECK_MS, READY_RETRY_MS } from "./ready-pool.ts";
-import type { Beginning } from "./stock.ts";
+import type { StartSpec } from "./template-pool.ts";
 import { KIND as kind, MIB, PoolFixture, PLAIN as plain } from "./testing/pool-fixture.ts";
 
 let f: PoolFixture;
@@ -15,8 +15,8 @@ beforeEach(() => {
 });
 afterEach(() => f.close(pool));
 
-const ask = async (owner?: string, wanted: Beginning = plain) => (await pool.take({ ...wanted, owner })) ?? "none";
-const requestsMade = (count: number, owner = "ours", wanted: Beginning = plain) =>
+const ask = async (owner?: string, wanted: StartSpec = plain) => (await pool.take({ ...wanted, owner })) ?? "none";
+const requestsMade = (count: number, owner = "ours", wanted: StartSpec = plain) =>
   Promise.all(Array.from({ length: count }, () => ask(owner, wanted)));
 const reported = (id = kind.templateId) => f.report.templates.find(({ templateId }) => templateId === id);
 
@@ -277,14 +277,14 @@ test("a pool that is given up holds none, not even the minimum, until memory is 
   await requestsMade(2);
   await f.pass(READY_CHECK_MS);
   expect(f.starts.length).toBeGreaterThan(0);
-  expect(pool.giveUp(true)).toBe(true);
+  expect(pool.setSuspended(true)).toBe(true);
   await f.filled();
-  expect(pool.giveUp(true)).toBe(false);
+  expect(pool.setSuspended(true)).toBe(false);
   expect([...f.machine.values()]).toEqual(["runs", "runs"]);
   expect(f.report).toMatchObject({ isShortOfMemory: true, templates: [{ ready: 0, making: 0, target: 0 }] });
   await f.pass(10 * READY_CHECK_MS);
   expect(f.starts).toHaveLength(0);
-  pool.giveUp(false);
+  pool.setSuspended(false);
   await f.filled();
   expect(reported()?.ready).toBeGreaterThanOrEqual(2);
   expect(f.report.isShortOfMemory).toBeUndefined();
@@ -295,7 +295,7 @@ test("a create takes over a sandbox that was being made when the pool was given 
   await f.pass(READY_CHECK_MS);
   const taken = ask();
   await f.settled();
-  pool.giveUp(true);
+  pool.setSuspended(true);
   const made = await f.endStart();
   expect(await taken).toBe(made);
 });
@@ -317,7 +317,7 @@ test("the pool reports its size, target, and how creates were served", async () 
 test("memory is not read while clients use all starts, nor for templates without a pool", async () => {
   const room = mock(() => f.room);
   pool = f.open({ room });
-  const starts = Array.from({ length: 20 }, () => pool.serving());
+  const starts = Array.from({ length: 20 }, () => pool.trackClientStart());
   for (const start of starts.splice(0, 10)) {
     start[Symbol.dispose]();
     await f.pass(1);

@@ -10,14 +10,14 @@
 
 import { Background } from "../../base/background.ts";
 import type { Clock, Timer } from "../../base/clock.ts";
-import { Gate } from "../../base/gate.ts";
 import { described, type Log } from "../../base/log.ts";
+import { Semaphore } from "../../base/semaphore.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
 import { Demand } from "./demand.ts";
 import { byTemplate, type PoolReport } from "./pool-report.ts";
 import { type Room, setTargets } from "./shares.ts";
-import { type Beginning, floorsOf, keyOf, Making, Stock } from "./stock.ts";
+import { floorsOf, keyOf, PendingStart, type StartSpec, TemplatePool } from "./template-pool.ts";
 
 /** How long the pool pauses after a failed start. */
 export const READY_RETRY_MS = 5_000;
@@ -36,7 +36,7 @@ const READY_STOCKS_MAX = 256;
 
 export interface ReadyPoolParts {
   /** Starts a sandbox that no client waits for. */
-  startAhead(wanted: Beginning): Promise<string>;
+  startAhead(wanted: StartSpec): Promise<string>;
   /** Freezes the sandbox until `thaw`, if anything but its guest can run in it. */
   stop(id: string): Promise<void>;
   /** False: the sandbox has ended. */
@@ -56,9 +56,9 @@ export interface ReadyPoolParts {
 }
 
 export class ReadyPool {
-  readonly #stocks = new Map<string, Stock>();
+  readonly #stocks = new Map<string, TemplatePool>();
   readonly #background: Background;
-  readonly #discards = new Gate(READY_DISCARDS_AT_ONCE);
+  readonly #discards = new Semaphore(READY_DISCARDS_AT_ONCE);
   /** Counts of all creates, also of templates without ready sandboxes. */
   readonly #counts = { hits: 0, joined: 0, misses: 0 };
   /** Running starts that a client waits for. */
@@ -69,7 +69,7 @@ export class ReadyPool {
   #next: { at: number; timer: Timer } | undefined;
   #discarding = 0;
   /** The machine is short of memory, so the pool holds nothing. */
-  #isGivenUp = false;
+  #isSuspended = false;
   #closed = false;
 
   constructor(private readonly parts: ReadyPoolParts) {
@@ -81,7 +81,7 @@ export class ReadyPool {
     const floors = floorsOf(kept);
     for (const [key, stock] of this.#stocks) if (!floors.has(key)) stock.floor = 0;
     for (const [key, each] of floors) {
-      const stock = this.#stocks.get(key) ?? new Stock(each);
+      const stock = this.#stocks.get(key) ?? new TemplatePool(each);
       this.#stocks.set(key, stock);
       if (stock.floor !== each.count) stock.isUnfit = false;
       stock.floor = each.count;
@@ -90,10 +90,10 @@ export class ReadyPool {
   }
 
   /** Gives up all ready sandboxes, also the minimum, until it is called with false. Returns whether any is left. */
-  giveUp(isGivenUp: boolean): boolean {
-    const wasGivenUp = this.#isGivenUp;
-    this.#isGivenUp = isGivenUp;
-    if (isGivenUp !== wasGivenUp) this.#checkSafely();
+  setSuspended(isSuspended: boolean): boolean {
+    const wasGivenUp = this.#isSuspended;
+    this.#isSuspended = isSuspended;
+    if (isSuspended !== wasGivenUp) this.#checkSafely();
     return (
       this.#discarding > 0 || [...this.#stocks.values()].some(({ ready, making }) => ready.length + making.size > 0)
     );
@@ -108,14 +108,14 @@ export class ReadyPool {
   }
 
   /** Drops the demand for templates that can no longer be requested. */
-  forget(isGone: (beginning: Beginning) => boolean): void {
+  forget(isGone: (beginning: StartSpec) => boolean): void {
     const gone = [...this.#stocks.values()].filter(isGone);
     for (const stock of gone) stock.demand = new Demand();
     if (gone.length > 0) this.#checkIn(0);
   }
 
   /** A ready sandbox, or one that is already starting. Undefined: the caller starts its own. */
-  async take(wanted: Beginning & { owner?: string | undefined }): Promise<string | undefined> {
+  async take(wanted: StartSpec & { owner?: string | undefined }): Promise<string | undefined> {
     const now = this.parts.clock.now();
     if (now - this.#askedAt > READY_REFILL_DELAY_MS) this.#burstAt = now;
     this.#askedAt = now;
@@ -138,7 +138,7 @@ export class ReadyPool {
   }
 
   /** To be held during a start that a client waits for; the pool starts less meanwhile. */
-  serving(): Disposable {
+  trackClientStart(): Disposable {
     this.#served++;
     return {
       [Symbol.dispose]: () => {
@@ -157,7 +157,7 @@ export class ReadyPool {
     await this.#background.settled();
   }
 
-  #asked(wanted: Beginning & { owner?: string | undefined }): Stock | undefined {
+  #asked(wanted: StartSpec & { owner?: string | undefined }): TemplatePool | undefined {
     const key = keyOf(wanted);
     const { owner } = wanted;
     if (owner === undefined || !this.parts.followsDemand || this.#closed) return this.#stocks.get(key);
@@ -172,16 +172,16 @@ export class ReadyPool {
   }
 
   /** Replaces the least recently requested empty stock when there are too many. */
-  #newStock(wanted: Beginning): Stock | undefined {
+  #newStock(wanted: StartSpec): TemplatePool | undefined {
     if (this.#stocks.size >= READY_STOCKS_MAX) {
       const idle = [...this.#stocks].find(([, { floor, ready, making }]) => floor + ready.length + making.size === 0);
       if (idle === undefined) return undefined;
       this.#stocks.delete(idle[0]);
     }
-    return new Stock(wanted);
+    return new TemplatePool(wanted);
   }
 
-  #takeReady(stock: Stock): string | undefined {
+  #takeReady(stock: TemplatePool): string | undefined {
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
       this.#checkIn(READY_REFILL_DELAY_MS);
       if (this.parts.thaw(ready.id)) return ready.id;
@@ -217,7 +217,7 @@ export class ReadyPool {
     const stocks = [...this.#stocks.values()];
     const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
     const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    if (this.#isGivenUp) for (const stock of stocks) stock.target = 0;
+    if (this.#isSuspended) for (const stock of stocks) stock.target = 0;
     else setTargets(stocks.toReversed(), this.parts.room(ready, held), now);
     for (const [key, stock] of this.#stocks) {
       this.#trim(stock, stock.target);
@@ -230,17 +230,17 @@ export class ReadyPool {
     if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#checkIn(READY_CHECK_MS);
   }
 
-  #trim(stock: Stock, count: number): void {
+  #trim(stock: TemplatePool, count: number): void {
     for (const { id } of stock.ready.splice(count)) this.#discard(id);
   }
 
   /** The stock to start next: one below its minimum, then the emptiest. */
-  #neediest(now: number): Stock | undefined {
+  #neediest(now: number): TemplatePool | undefined {
     const stocks = [...this.#stocks.values()];
     const making = stocks.reduce((sum, stock) => sum + stock.making.size, 0);
     const places = this.#placesMax - this.#served - making;
     if (places < 1) return undefined;
-    const fullness = ({ size, floor, target }: Stock) => (size < floor ? size / floor - 1 : size / target);
+    const fullness = ({ size, floor, target }: TemplatePool) => (size < floor ? size / floor - 1 : size / target);
     const needy = stocks.filter((stock) => stock.missing > 0 && stock.retryAt <= now);
     const urgent = needy.filter((stock) => !this.#canWait(stock, now));
     if (urgent.length < needy.length) this.#checkIn(READY_REFILL_DELAY_MS);
@@ -248,7 +248,7 @@ export class ReadyPool {
   }
 
   /** The first commands of a burst's clients need the processors now, unless few sandboxes are left. */
-  #canWait({ size, target }: Stock, now: number): boolean {
+  #canWait({ size, target }: TemplatePool, now: number): boolean {
     if (now - this.#burstAt < READY_REFILL_DELAY_MS) return true;
     const sinceMs = now - this.#askedAt;
     if (size < this.#placesMax || sinceMs >= READY_USE_MS) return false;
@@ -261,42 +261,42 @@ export class ReadyPool {
   }
 
   /** The new sandbox belongs to the create that has claimed it, or waits in the pool. */
-  #start(stock: Stock): void {
+  #start(stock: TemplatePool): void {
     const event = "sandbox could not be made ready";
-    const making = new Making();
+    const making = new PendingStart();
     stock.making.add(making);
     this.#background.run(event, async () => {
       try {
         const id = await this.parts.startAhead(stock);
-        if (!making.give(id)) await this.#shelve(stock, making, id);
+        if (!making.resolve(id)) await this.#addReady(stock, making, id);
       } catch (error) {
         this.#failed(stock, event, error);
       } finally {
-        making.give(undefined);
+        making.resolve(undefined);
         stock.making.delete(making);
         this.#checkSafely();
       }
     });
   }
 
-  async #shelve(stock: Stock, making: Making, id: string): Promise<void> {
+  async #addReady(stock: TemplatePool, making: PendingStart, id: string): Promise<void> {
     const bytes = this.parts.bytesOf(id);
     const isWanted = () =>
       !this.#closed && this.#stocks.get(keyOf(stock)) === stock && stock.ready.length < stock.target;
     try {
       if (isWanted()) await this.parts.stop(id);
     } catch (error) {
-      if (!making.give(id)) this.#discard(id);
+      if (!making.resolve(id)) this.#discard(id);
       throw error;
     }
     if (making.isClaimed) {
       this.parts.thaw(id);
-      making.give(id);
+      making.resolve(id);
     } else if (isWanted()) stock.put({ id, bytes });
     else this.#discard(id);
   }
 
-  #failed(stock: Stock, event: string, error: unknown): void {
+  #failed(stock: TemplatePool, event: string, error: unknown): void {
     this.parts.log.write({ level: "error", event, error: described(error) });
     stock.retryAt = this.parts.clock.now() + READY_RETRY_MS;
     // A checkpoint that does not fit this machine, or is gone, is not retried.
@@ -307,7 +307,7 @@ export class ReadyPool {
     const event = "ready sandbox could not be discarded";
     this.#discarding++;
     this.#background.run(event, async () => {
-      using _place = await this.#discards.enter();
+      using _permit = await this.#discards.acquire();
       await this.parts.discard(id).catch((error: unknown) => {
         this.parts.log.write({ level: "error", event, sandbox: id, error: described(error) });
       });
@@ -317,7 +317,7 @@ export class ReadyPool {
 
   report(): PoolReport {
     const parts = [...this.#stocks.values()].map((stock) => stock.report());
-    const short = this.#isGivenUp && { isShortOfMemory: true as const };
+    const short = this.#isSuspended && { isShortOfMemory: true as const };
     return { templates: byTemplate(parts), ...this.#counts, ...short };
   }
 }

@@ -1,18 +1,18 @@
 import { expect, test } from "bun:test";
 import { type Room, setTargets } from "./shares.ts";
-import { Stock } from "./stock.ts";
+import { TemplatePool } from "./template-pool.ts";
 import { PLAIN } from "./testing/pool-fixture.ts";
 
 /** A stock with this demand, each of ten bytes unless given. */
-function stock(owner: string, wanted: number, { floor = 0, bytes = 10 } = {}): Stock {
-  const made = new Stock(PLAIN);
+function stock(owner: string, wanted: number, { floor = 0, bytes = 10 } = {}): TemplatePool {
+  const made = new TemplatePool(PLAIN);
   for (let n = 0; n < wanted; n++) made.demand.note(owner, 0);
   made.put({ id: "", bytes });
   made.floor = floor;
   return made;
 }
 
-test.each<[string, Stock[], Partial<Room>, number[]]>([
+test.each<[string, TemplatePool[], Partial<Room>, number[]]>([
   ["without demand there is none", [stock("x", 0)], {}, [0]],
   ["with room there are as many as demanded", [stock("x", 20), stock("y", 3)], {}, [20, 3]],
   ["the minimum is kept without room", [stock("x", 20, { floor: 2 })], { places: 0, bytes: 0 }, [2]],

@@ -2,7 +2,7 @@
  * Sets the target of each stock: the operator's minimum in any case, and more for demand as far as there is room. Teams
  * get that room in turn, one sandbox at a time, and none of them gets all of it.
  */
-import type { Stock } from "./stock.ts";
+import type { TemplatePool } from "./template-pool.ts";
 
 /** The largest part of the room that one team gets. */
 const READY_OWNERS_PART = 0.8;
@@ -13,7 +13,7 @@ export interface Room {
 }
 
 /** `stocks` are in the order of their last request, newest first. */
-export function setTargets(stocks: readonly Stock[], room: Room, now: number): void {
+export function setTargets(stocks: readonly TemplatePool[], room: Room, now: number): void {
   const left = { ...room };
   for (const stock of stocks) {
     stock.target = stock.floor;
@@ -25,8 +25,8 @@ export function setTargets(stocks: readonly Stock[], room: Room, now: number): v
   }));
   while (turns.length > 0) {
     turns = turns.filter(({ own, share }) => {
-      const fits = ({ places, bytes }: Room, { bytesEach }: Stock) => places >= 1 && bytes >= bytesEach;
-      const isShort = (stock: Stock) =>
+      const fits = ({ places, bytes }: Room, { bytesEach }: TemplatePool) => places >= 1 && bytes >= bytesEach;
+      const isShort = (stock: TemplatePool) =>
         stock.target < stock.demand.wanted(now) && fits(left, stock) && fits(share, stock);
       const next = own.find(isShort);
       if (next === undefined) return false;

@@ -28,8 +28,8 @@ export interface Runtime {
   /**
    * Ends every process of the sandbox, even a frozen one, and removes its cgroup and the runtime's own state.
    * Idempotent; an unknown id is success. The host removes what it provided (root, folder, network). Resolves only when
-   * no process is left. Throws `Unended` when one has not ended within `withinMs`; it was killed and may still end, so
-   * the caller retries.
+   * no process is left. Throws `ProcessesRemain` when one has not ended within `withinMs`; it was killed and may still
+   * end, so the caller retries.
    */
   remove(id: string, withinMs?: number): Promise<void>;
 

@@ -14,7 +14,7 @@ import { cannotStart, IGNORE_STOP_SIGNALS, MINIMAL_ENV } from "../../system/comm
 import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
 import { USUAL_SCORE } from "../../system/oom-score.ts";
 import { overloaded } from "../../system/overload.ts";
-import type { HeldVolume } from "./volumes.ts";
+import type { HeldVolume } from "./volume-disks.ts";
 
 /** Timeout of a call. For file content it applies to each piece. */
 const CONTENT_CALL_MS = scaled(120_000);

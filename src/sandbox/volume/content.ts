@@ -1,7 +1,7 @@
 /** Serves the content of volumes with one process per volume in use, which ends when idle. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type {
   EntryAttributes,
@@ -12,7 +12,7 @@ import type {
 import { overloaded } from "../../system/overload.ts";
 import { bundleProgram } from "../../system/unprivileged-process.ts";
 import { ContentProcess } from "./content-process.ts";
-import type { Volumes } from "./volumes.ts";
+import type { Volumes } from "./volume-disks.ts";
 
 /** Concurrent calls to one process; a further one is rejected and can be retried. */
 const CONTENT_CALLS_MAX = 32;
@@ -31,7 +31,7 @@ interface Worker {
 
 export class ProcessedContent implements VolumeContent {
   readonly #workers = new Map<string, Worker>();
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
   #program: Promise<string> | undefined;
   #starting = 0;
 

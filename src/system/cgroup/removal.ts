@@ -22,7 +22,7 @@ const CGROUP_CHECK_MS = 100;
 const LINKS_WITHOUT_FOLDERS = 2;
 
 /** A process in a cgroup was killed and still runs. None of its resources were given to another sandbox. */
-export class Unended extends Fault {
+export class ProcessesRemain extends Fault {
   /** The remaining processes, for the operator's log. */
   readonly processes: string;
 
@@ -43,7 +43,7 @@ export async function removeCgroups(
   withinMs = CGROUP_REMOVE_MS,
 ): Promise<void> {
   const unended = await untilDone(withinMs, () => removalStep(path, keep));
-  if (unended !== undefined) throw new Unended(unended, withinMs);
+  if (unended !== undefined) throw new ProcessesRemain(unended, withinMs);
 }
 
 /** Ends the processes in a cgroup, which stays. Throws `Unended` when one has not ended after `withinMs`. */
@@ -61,7 +61,7 @@ export async function endCgroup(path: string, withinMs = CGROUP_REMOVE_MS): Prom
     busy = folders.flat().find((folder) => processesOf(folder).length > 0);
     return running.length === 0 ? undefined : running;
   });
-  if (unended !== undefined) throw new Unended(unended, withinMs);
+  if (unended !== undefined) throw new ProcessesRemain(unended, withinMs);
 }
 
 /** Ends the processes in all these cgroups at once. Returns those that still have processes after `withinMs`. */

@@ -68,7 +68,7 @@ class Watched implements AsyncDisposable {
   }
 
   request(status: number): void {
-    this.metrics.onLogEntry({ level: "info", event: "request", route: "GET /sandboxes", status, ms: 1 });
+    this.metrics.countLogEntry({ level: "info", event: "request", route: "GET /sandboxes", status, ms: 1 });
   }
 
   async stop(): Promise<void> {
@@ -98,67 +98,67 @@ const fails = (status: number) => () => Promise.reject(new Fault(status, "as the
 interface Provocation {
   alert: string;
   /** Done in each minute of those that provoke the alert. */
-  each(watched: Watched, minute: number): unknown;
+  provoke(watched: Watched, minute: number): unknown;
 }
 
 const PROVOCATIONS: Provocation[] = [
-  { alert: "SandlotDown", each: (watched) => watched.stop() },
+  { alert: "SandlotDown", provoke: (watched) => watched.stop() },
   {
     alert: "SandlotPartRestarted",
-    each({ metrics }, minute) {
+    provoke({ metrics }, minute) {
       const event = "an edge process ended with its connections; it is being restarted";
-      if (minute % 5 === 0) metrics.onLogEntry({ level: "warn", event });
+      if (minute % 5 === 0) metrics.countLogEntry({ level: "warn", event });
     },
   },
   {
     alert: "SandlotPartRestarted",
-    each({ metrics }, minute) {
+    provoke({ metrics }, minute) {
       const event = "the connection relay ended and is being restarted";
-      if (minute % 5 === 0) metrics.onLogEntry({ level: "error", event });
+      if (minute % 5 === 0) metrics.countLogEntry({ level: "error", event });
     },
   },
-  { alert: "SandlotMemoryShort", each: reading({ memory: { ...HEALTHY.memory, isShort: true } }) },
-  { alert: "SandlotDiskLow", each: reading({ disk: { totalBytes: 100, freeBytes: 9 } }) },
-  { alert: "SandlotDiskLow", each: reading({ dataDisk: { totalBytes: 100, freeBytes: 9 } }) },
-  { alert: "SandlotSlotsLow", each: reading({ slots: { total: 4093, free: 400 } }) },
-  { alert: "SandlotOperationsFail", each: failing("resume", 500) },
-  { alert: "SandlotOperationsFail", each: failing("create", 507) },
-  { alert: "SandlotOperationsFail", each: failing("pause", 503) },
+  { alert: "SandlotMemoryShort", provoke: reading({ memory: { ...HEALTHY.memory, isShort: true } }) },
+  { alert: "SandlotDiskLow", provoke: reading({ disk: { totalBytes: 100, freeBytes: 9 } }) },
+  { alert: "SandlotDiskLow", provoke: reading({ dataDisk: { totalBytes: 100, freeBytes: 9 } }) },
+  { alert: "SandlotSlotsLow", provoke: reading({ slots: { total: 4093, free: 400 } }) },
+  { alert: "SandlotOperationsFail", provoke: failing("resume", 500) },
+  { alert: "SandlotOperationsFail", provoke: failing("create", 507) },
+  { alert: "SandlotOperationsFail", provoke: failing("pause", 503) },
   {
     alert: "SandlotRequestsFail",
-    each(watched) {
+    provoke(watched) {
       for (const status of [500, 500, ...Array(98).fill(200)]) watched.request(status);
     },
   },
   {
     alert: "SandlotCreatesSlow",
-    async each(watched) {
+    async provoke(watched) {
       watched.work = takes(3_000);
       await watched.host.create({} as never);
     },
   },
   {
     alert: "SandlotStoreSlow",
-    async each(watched) {
+    async provoke(watched) {
       watched.work = takes(200);
       await watched.store.sandboxes.byId();
     },
   },
   {
     alert: "SandlotReadyPoolEmpty",
-    each: reading({ pool: { ...HEALTHY.pool, templates: [{ ...BASE, ready: 0, making: 2 }] } }),
+    provoke: reading({ pool: { ...HEALTHY.pool, templates: [{ ...BASE, ready: 0, making: 2 }] } }),
   },
 ];
 /** These need other clocks, or several servers: they have tests of their own below. */
-const APART = ["SandlotRestarts", "SandlotEventLoopBlocked"];
+const TESTED_BELOW = ["SandlotRestarts", "SandlotEventLoopBlocked"];
 
-function reading(change: Partial<Readings>): Provocation["each"] {
+function reading(change: Partial<Readings>): Provocation["provoke"] {
   return (watched) => {
     watched.readings = { ...HEALTHY, ...change };
   };
 }
 
-function failing(operation: "create" | "pause" | "resume", status: number): Provocation["each"] {
+function failing(operation: "create" | "pause" | "resume", status: number): Provocation["provoke"] {
   return async (watched) => {
     watched.work = fails(status);
     await expect((watched.host[operation] as () => Promise<unknown>)()).rejects.toThrow("as the test wants");
@@ -166,32 +166,32 @@ function failing(operation: "create" | "pause" | "resume", status: number): Prov
 }
 
 /** Everything that a healthy server does in a minute, and a refusal that is none of its faults. */
-async function liveHealthily(watched: Watched): Promise<void> {
+async function runHealthyMinute(watched: Watched): Promise<void> {
   watched.work = takes(1);
   await watched.host.create({} as never);
   await watched.host.pause("i1", "c1", { memory: true });
   await watched.store.sandboxes.byId();
   await failing("create", 503)(watched, 0);
   watched.request(200);
-  watched.metrics.onLogEntry({ level: "warn", event: "another warning" });
+  watched.metrics.countLogEntry({ level: "warn", event: "another warning" });
 }
 
 describe.skipIf(!LONG)("on the metrics of a server", () => {
   test("each rule has a provocation", () => {
     const alerts = [...readFileSync(RULES, "utf8").matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
-    const provoked = new Set([...PROVOCATIONS.map(({ alert }) => alert), ...APART]);
+    const provoked = new Set([...PROVOCATIONS.map(({ alert }) => alert), ...TESTED_BELOW]);
     expect([...provoked].sort()).toEqual(alerts.sort() as string[]);
   });
 
   test.each(PROVOCATIONS)(
     "$alert fires when it is provoked, alone and not before",
-    async ({ alert, each }) => {
+    async ({ alert, provoke: each }) => {
       await using watched = await Watched.open();
       // The clock of this test would count as a delay.
       watched.metrics.close();
       const scrapes: (string | undefined)[] = [];
       for (let minute = 0; minute < HEALTHY_MINUTES + PROVOKED_MINUTES; minute++) {
-        if (minute < HEALTHY_MINUTES) await liveHealthily(watched);
+        if (minute < HEALTHY_MINUTES) await runHealthyMinute(watched);
         else await each(watched, minute - HEALTHY_MINUTES);
         scrapes.push(await watched.scrape());
         nowMs += MINUTE_MS;

@@ -1,4 +1,4 @@
-/** Copies of a running sandbox on the real machine. What they share with it: tests/workloads/sharings.ts. */
+/** Copies of a running sandbox on the real machine. What they share with it: tests/workloads/copy-state.ts. */
 import { describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { Line, shell } from "../../support/inside.ts";

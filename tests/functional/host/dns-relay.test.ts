@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { Counter } from "../../../src/base/counter.ts";
+import { KeyedLimit } from "../../../src/base/keyed-limit.ts";
 import {
   DNS_CONNECTIONS_PER_SANDBOX_MAX,
   DNS_QUERIES_PER_SANDBOX_MAX,
@@ -276,7 +276,7 @@ test("queries go to the machine's first name server", () => {
 });
 
 test("each sandbox has its own share of queries, and a finished query frees its place", () => {
-  const counter = new Counter(2);
+  const counter = new KeyedLimit(2);
   expect([counter.add("a"), counter.add("a"), counter.add("a"), counter.add("b")]).toEqual([true, true, false, true]);
   counter.remove("a");
   expect([counter.add("a"), counter.add("a")]).toEqual([true, false]);

@@ -36,28 +36,28 @@ async function killStarting(data: DataFolder, count: number, isOver: () => boole
   return killed;
 }
 
-interface Struck {
+interface InterruptedCreate {
   killed: string[];
   id?: string;
   fault?: unknown;
 }
 
 /** The outcome of a create whose first `count` sandboxes are killed before they are handed out. */
-async function struck({ machine, data }: MachineOfFile, count: number): Promise<Struck> {
+async function createWithKills({ machine, data }: MachineOfFile, count: number): Promise<InterruptedCreate> {
   for (let tries = 0; tries < TRIES; tries++) {
     let isOver = false;
     const killing = killStarting(data, count, () => isOver);
-    const came = await machine
+    const outcome = await machine
       .create(request)
       .catch((fault: unknown) => ({ fault }))
       .finally(() => {
         isOver = true;
       });
     const killed = await killing;
-    if ("fault" in came) return { killed, ...came };
-    if (killed.length === count && !killed.includes(came.id)) return { killed, id: came.id };
+    if ("fault" in outcome) return { killed, ...outcome };
+    if (killed.length === count && !killed.includes(outcome.id)) return { killed, id: outcome.id };
     // It was handed out before it was killed, if it was.
-    await machine.destroy(came.id).catch(() => undefined);
+    await machine.destroy(outcome.id).catch(() => undefined);
   }
   throw new Error(`none was killed in time, ${TRIES} times`);
 }
@@ -71,7 +71,7 @@ describe("a sandbox that dies while it starts", () => {
   const here = new MachineOfFile("failed-starts");
 
   test("is replaced by another, and nothing is left of it", async () => {
-    const { id = "", killed, fault } = await struck(here, 1);
+    const { id = "", killed, fault } = await createWithKills(here, 1);
     expect([killed.length, fault]).toEqual([1, undefined]);
     await expectWorking(here.machine, here.data, id);
     expect(readdirSync(here.data.sandboxesFolder)).toEqual([id]);
@@ -80,7 +80,7 @@ describe("a sandbox that dies while it starts", () => {
   });
 
   test("fails the create if its replacement dies too: there is no third attempt", async () => {
-    const { killed, id, fault } = await struck(here, 2);
+    const { killed, id, fault } = await createWithKills(here, 2);
     expect([killed.length, id]).toEqual([2, undefined]);
     expect(fault).toMatchObject({ status: 500 });
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);

@@ -133,8 +133,8 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   test("a reply about a log that the host did not ask for is ignored", async () => {
     const { host, received } = subject();
     const before = received.events.length;
-    await host.hearLog("i00000000000000000000", "journal:1");
-    await host.putOffLog("i00000000000000000000");
+    await host.requestLog("i00000000000000000000", "journal:1");
+    await host.deferLog("i00000000000000000000");
     expect(received.events.slice(before)).toEqual([]);
   });
 

@@ -108,14 +108,14 @@ describe("the processes of a start command", () => {
     const { kind } = request;
     const running = () => readdirSync(here.data.sandboxesFolder);
     await here.machine.keepReady([{ kind, count: 1, checkpoint: ready.checkpoint }]);
-    let shelved: string | undefined;
+    let readyId: string | undefined;
     await until("one is ready", () => {
-      shelved = running().find((id) => here.machine.addressOf(id) !== undefined);
-      return shelved !== undefined;
+      readyId = running().find((id) => here.machine.addressOf(id) !== undefined);
+      return readyId !== undefined;
     });
     const closed = await answerOf(request);
     const open = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
-    expect(open.id).toBe(shelved ?? "");
+    expect(open.id).toBe(readyId ?? "");
     await here.machine.keepReady([]);
     expect(await ask(here.machine, open.id, SERVICE_PORT)).toBe(closed.answer);
     expect(await shell(here.data, open.id, "cat /run/e2b/.E2B_SANDBOX_ID")).toBe(open.id);

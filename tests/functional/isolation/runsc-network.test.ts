@@ -13,7 +13,7 @@ import {
   OUTSIDE_NAME,
   SITES,
 } from "../../../src/host/testing/outer-network.ts";
-import { forked } from "../../security/attacks/lives.ts";
+import { forked } from "../../security/attacks/ways-to-start.ts";
 import { census, settledCensus } from "../../support/census.ts";
 import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
 import { LONG } from "../../support/long.ts";

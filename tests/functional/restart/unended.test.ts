@@ -33,13 +33,13 @@ function stuckSandboxes(held: AsyncDisposableStack): Promise<SandboxRecord[]> {
     await startPython(here.machine, id, WRITES);
     held.use(await FrozenDisk.freeze(here.machine.parts.disks.imageOf(record.disk)));
     const processes = () => processesBelow(freezerOf(record.cgroup));
-    await until("something stands in the kernel", async () => (await processes()).some(standsInKernel));
+    await until("something stands in the kernel", async () => (await processes()).some(isBlockedInKernel));
     return record;
   });
   return Promise.all(stuck);
 }
 
-function standsInKernel(pid: number): boolean {
+function isBlockedInKernel(pid: number): boolean {
   try {
     return /\) D /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
@@ -47,7 +47,7 @@ function standsInKernel(pid: number): boolean {
   }
 }
 
-async function isLeft({ id, cgroup, disk }: SandboxRecord): Promise<unknown> {
+async function remainsOf({ id, cgroup, disk }: SandboxRecord): Promise<unknown> {
   const folder = freezerOf(cgroup);
   return {
     processes: existsSync(folder) && (await processesBelow(folder)).length > 0,
@@ -57,7 +57,7 @@ async function isLeft({ id, cgroup, disk }: SandboxRecord): Promise<unknown> {
   };
 }
 
-const ALL_BUT_THE_WAY_TO_IT = { processes: true, disk: true, record: true, endpoint: undefined };
+const ALL_BUT_ENDPOINT = { processes: true, disk: true, record: true, endpoint: undefined };
 
 describe("a sandbox that cannot be ended", () => {
   test("gets 503 for its kill, keeps its resources, delays no other, and is removed when it ends", async () => {
@@ -68,7 +68,7 @@ describe("a sandbox that cannot be ended", () => {
       for (const output of await Promise.all(ends))
         expect(`${attempt}: ${output}`).toContain("something in it still runs");
     }
-    for (const record of stuck) expect(await isLeft(record)).toEqual(ALL_BUT_THE_WAY_TO_IT);
+    for (const record of stuck) expect(await remainsOf(record)).toEqual(ALL_BUT_ENDPOINT);
     const taken = new Set(stuck.map(({ slot }) => slot));
     await here.withSandbox(async (id) => expect(taken).not.toContain(recordOf(here.data, id).slot));
     await held.disposeAsync();
@@ -83,7 +83,7 @@ describe("a sandbox that cannot be ended", () => {
     await here.machine.close();
     await here.open();
     expect(await here.machine.adopt({ sandboxes: [], checkpoints: [] })).toEqual({ sandboxes: [], checkpoints: [] });
-    for (const record of stuck) expect(await isLeft(record)).toEqual(ALL_BUT_THE_WAY_TO_IT);
+    for (const record of stuck) expect(await remainsOf(record)).toEqual(ALL_BUT_ENDPOINT);
     expect(existsSync(here.machine.parts.disks.imageOf(plainDisk))).toBe(false);
     const taken = new Set(stuck.map(({ slot }) => slot));
     await here.withSandbox(async (id) => expect(taken).not.toContain(recordOf(here.data, id).slot));

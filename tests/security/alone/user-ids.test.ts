@@ -7,7 +7,7 @@ import { Sandbox } from "e2b";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { recordOf } from "../../support/inside.ts";
 import { sharedServer } from "../../support/shared-server.ts";
-import { forked, resumed } from "../attacks/lives.ts";
+import { forked, resumed } from "../attacks/ways-to-start.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 const server = sharedServer();

@@ -7,7 +7,7 @@ import type { Build } from "../../../store/builds.ts";
 import type { Team } from "../../../store/people.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { kindForTeam } from "../../templates/shared-memory.ts";
-import { kindOf, kindOfSandbox, type StartableTemplate } from "../../templates/template-look-up.ts";
+import { kindOfSandbox, type StartableTemplate, sandboxKindOf } from "../../templates/template-lookup.ts";
 import { hostMounts, requireVolumes } from "../../volumes/volume-mounts.ts";
 import { egressOf, requireOpenProxy } from "../egress.ts";
 import { placementFault } from "../host-fault.ts";
@@ -34,7 +34,7 @@ export type SandboxOptions = Pick<
 >;
 
 /** The fields that a row takes from its request and its template, or from its original. */
-type Origin = SandboxOptions & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
+type RowFields = SandboxOptions & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
 
 /** The image or checkpoint that it starts from. */
 interface Source {
@@ -63,7 +63,7 @@ export async function createFromTemplate(
   await requireOpenProxy(core, team.id, options.network, "network.egressProxy");
   using lease = await core.quota.take(team, { memoryMB: build.memoryMB });
   try {
-    const kind = kindForTeam(kindOf(build), team, core.sharedMemory);
+    const kind = kindForTeam(sandboxKindOf(build), team, core.sharedMemory);
     const source = { kind, checkpoint: build.checkpoint, build, key };
     return await make(core, lease, { ...origin, envVars, volumeMounts }, source);
   } catch (error) {
@@ -100,7 +100,7 @@ export async function createFromSandbox(
 async function make(
   core: LifecycleCore,
   lease: Lease,
-  origin: Origin,
+  origin: RowFields,
   { kind, checkpoint, build, copyOf, key }: Source,
 ): Promise<Sandbox> {
   const { reachability, clock, ids, log, listener } = core;

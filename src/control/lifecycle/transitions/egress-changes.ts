@@ -5,10 +5,10 @@
  * of one sandbox run one after the other, so the last change confirmed to a client holds.
  */
 
-import { Counter } from "../../../base/counter.ts";
+import { KeyedLimit } from "../../../base/keyed-limit.ts";
 import { described } from "../../../base/log.ts";
-import { OneAtATimeByKey } from "../../../base/one-at-a-time.ts";
 import { RetryQueue } from "../../../base/retry-queue.ts";
+import { KeyedQueue } from "../../../base/serial-queue.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { Team } from "../../../store/people.ts";
 import type { EgressSettings, Sandbox, SandboxNetwork } from "../../../store/sandboxes.ts";
@@ -31,8 +31,8 @@ export interface EgressChange {
 }
 
 export class EgressChanges {
-  readonly #turns = new OneAtATimeByKey();
-  readonly #waiting = new Counter(EGRESS_CHANGES_WAITING_MAX);
+  readonly #turns = new KeyedQueue();
+  readonly #waiting = new KeyedLimit(EGRESS_CHANGES_WAITING_MAX);
   readonly #repairs: RetryQueue<string>;
   /** Sandboxes whose rules the host gets again even if their rows are not marked. */
   readonly #toRenew = new Set<string>();

@@ -7,7 +7,7 @@ import { Fault } from "../../../contract/fault.ts";
 import type { ResumeSandbox } from "../../../contract/internal/host.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { kindForTeam } from "../../templates/shared-memory.ts";
-import { kindOfSandbox } from "../../templates/template-look-up.ts";
+import { kindOfSandbox } from "../../templates/template-lookup.ts";
 import { hostMounts } from "../../volumes/volume-mounts.ts";
 import { egressOf } from "../egress.ts";
 import { placementFault } from "../host-fault.ts";

@@ -6,12 +6,12 @@
 
 import { Background } from "../../../base/background.ts";
 import { described } from "../../../base/log.ts";
-import { OneAtATime } from "../../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../../base/serial-queue.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { RUNTIME_VERSION } from "../../../contract/runtime/version.ts";
 import type { Build } from "../../../store/builds.ts";
 import type { Parts } from "../../parts.ts";
-import { kindOf } from "../../templates/template-look-up.ts";
+import { sandboxKindOf } from "../../templates/template-lookup.ts";
 import type { PrivateRangesOf } from "../egress.ts";
 
 /** Delay before a failed repair of a build is retried. */
@@ -31,7 +31,7 @@ const NOT_KEPT = "its build could not keep them";
 
 export class StartRepair {
   readonly #background: Background;
-  readonly #turns = new OneAtATime();
+  readonly #turns = new SerialQueue();
   /** Per build: the time of the next attempt. Infinity while a repair is in progress, or when it can never succeed. */
   readonly #quietUntil = new Map<string, number>();
   #isClosed = false;
@@ -72,7 +72,7 @@ export class StartRepair {
       const teamId = (await store.templates.everById(templateId))?.teamId;
       const privateRanges = await this.services.privateRangesOf(teamId ?? undefined);
       const opened = privateRanges.length > 0 && { privateRanges };
-      await host.prepareStart({ name: checkpoint, kind: kindOf(build), envVars, start, ...opened });
+      await host.prepareStart({ name: checkpoint, kind: sandboxKindOf(build), envVars, start, ...opened });
       await this.#record(build, checkpoint);
       this.#quietUntil.delete(id);
     } catch (error) {

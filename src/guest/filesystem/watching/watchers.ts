@@ -9,7 +9,7 @@
  *
  * This file counts all watches and keeps those that live between calls.
  */
-import { kernelBytes } from "../../../base/kernel-random.ts";
+import { kernelRandomBytes } from "../../../base/kernel-random.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
@@ -88,7 +88,7 @@ function newId(): string {
   // 252 is the largest multiple of the alphabet's size within a byte, so all letters are equally likely.
   const letters: string[] = [];
   while (letters.length < ID_LENGTH) {
-    const usable = kernelBytes(ID_LENGTH).filter((byte) => byte < 252);
+    const usable = kernelRandomBytes(ID_LENGTH).filter((byte) => byte < 252);
     for (const byte of usable) letters.push(ID_LETTERS[byte % ID_LETTERS.length] ?? "");
   }
   return `w${letters.slice(0, ID_LENGTH).join("")}`;

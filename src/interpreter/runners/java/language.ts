@@ -35,8 +35,8 @@ class JavaKernel extends RunnerKernel {
   async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
     const removed = Object.keys(variables).filter((name) => variables[name] === null);
     const set = Object.entries(variables).filter(([, value]) => value !== null);
-    await this.#chore("unset", removed.join(SEPARATOR));
-    await this.#chore("set", set.flat().join(SEPARATOR));
+    await this.#internalRun("unset", removed.join(SEPARATOR));
+    await this.#internalRun("set", set.flat().join(SEPARATOR));
   }
 
   protected async run(code: string, _count: number, onOutput: Tell): Promise<void> {
@@ -49,14 +49,14 @@ class JavaKernel extends RunnerKernel {
 
   /** Sets a system property only, because a Java process cannot change its working folder. */
   protected async changeFolder(path: string): Promise<unknown> {
-    return (await this.#chore("folder", path)).fault;
+    return (await this.#internalRun("folder", path)).fault;
   }
 
   protected async drawSeeds(): Promise<unknown> {
-    return (await this.#chore("reseed", "")).fault;
+    return (await this.#internalRun("reseed", "")).fault;
   }
 
-  #chore(kind: string, body: string): Promise<RunnerMessage> {
+  #internalRun(kind: string, body: string): Promise<RunnerMessage> {
     return this.#ask(kind, body, () => undefined, RUNNER_CHORE_MS);
   }
 

@@ -7,20 +7,20 @@ import { BASE_TEMPLATE } from "../../../contract/management/base-template.ts";
 import type { PoolReport } from "../pool-report.ts";
 import { READY_CHECK_MS, ReadyPool, type ReadyPoolParts } from "../ready-pool.ts";
 import type { Room } from "../shares.ts";
-import type { Beginning } from "../stock.ts";
+import type { StartSpec } from "../template-pool.ts";
 
 export const MIB = 1024 ** 2;
 
 /** A booted kind that tests keep and request. */
 export const KIND: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
-export const PLAIN: Beginning = { kind: KIND, checkpoint: null };
+export const PLAIN: StartSpec = { kind: KIND, checkpoint: null };
 
 export class PoolFixture {
   readonly clock = new ManualClock(1_000_000);
   /** The sandboxes on the fake machine. */
   readonly machine = new Map<string, "runs" | "stands still">();
   /** Starts in progress. */
-  readonly starts: (Beginning & { done: PromiseWithResolvers<string> })[] = [];
+  readonly starts: (StartSpec & { done: PromiseWithResolvers<string> })[] = [];
   readonly entries: LogEntry[] = [];
   report: PoolReport = { templates: [], hits: 0, joined: 0, misses: 0 };
   room: Room = { places: 100, bytes: 1000 * MIB };

@@ -9,7 +9,7 @@
  */
 import { closeSync, existsSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isRecording, noteUse } from "../../../base/steps.ts";
+import { noteUse, recordsUsage } from "../../../base/steps.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { beginToFreeze, freeze, freezerOf, processesBelow, thaw } from "../../../system/cgroup/freezer.ts";
@@ -98,7 +98,7 @@ export class CriuDump implements StoppedSandbox {
     const { criu, pid, ahead } = this.started;
     await this.#orUndo(async () => {
       await criu.until(WRITTEN);
-      if (ahead && isRecording()) noteUse("helpers", processMs(pid) ?? 0);
+      if (ahead && recordsUsage()) noteUse("helpers", processMs(pid) ?? 0);
       beginToFreeze(this.request.cgroup);
       await mendTimers(this.request.images);
       if (this.request.sharesMemory) await dropMergeMarks(this.request.images);

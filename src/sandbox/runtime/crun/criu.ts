@@ -7,7 +7,7 @@ import { rmdir, writeFile } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { described, stderrLog } from "../../../base/log.ts";
-import { isRecording } from "../../../base/steps.ts";
+import { recordsUsage } from "../../../base/steps.ts";
 import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { namedTrees } from "../../../system/cgroup/cgroups.ts";
@@ -173,7 +173,7 @@ export class Criu {
       await watch.during(plugged);
       const first = await criu.succeed();
       // A trace shows the processor time of CRIU, which is known when CRIU has ended.
-      if (isRecording()) await criu.ended;
+      if (recordsUsage()) await criu.ended;
       return first;
     } catch (cause) {
       await Promise.allSettled([plugged]);

@@ -72,32 +72,32 @@ export class Runsc {
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
     const args = ["create", "--bundle", bundle, "--pid-file", pidFile, id];
-    await this.#demand({ id, args, action: "restore", timeoutMs: RUNSC_MAKE_MS, log: join(bundle, "runsc.log") });
+    await this.#run({ id, args, action: "restore", timeoutMs: RUNSC_MAKE_MS, log: join(bundle, "runsc.log") });
     return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
   }
 
   async start(id: string): Promise<void> {
-    await this.#demand({ id, args: ["start", id], action: "restore", timeoutMs: RUNSC_MAKE_MS });
+    await this.#run({ id, args: ["start", id], action: "restore", timeoutMs: RUNSC_MAKE_MS });
   }
 
   async pause(id: string): Promise<void> {
-    await this.#demand({ id, args: ["pause", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
+    await this.#run({ id, args: ["pause", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
   }
 
   async resume(id: string): Promise<void> {
-    await this.#demand({ id, args: ["resume", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
+    await this.#run({ id, args: ["resume", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
   }
 
   /** Writes a paused sandbox, which stays paused. When it throws, the sandbox is as before. */
   async checkpoint(id: string, images: string, timeoutMs: number): Promise<void> {
     const how = ["--leave-running", "--compression=none", "--exclude-committed-zero-pages", "--image-path", images];
-    await this.#demand({ id, args: ["checkpoint", ...how, id], action: "dump", timeoutMs });
+    await this.#run({ id, args: ["checkpoint", ...how, id], action: "dump", timeoutMs });
   }
 
   /** Restores into a container that was created and not started. */
   async restore(id: string, bundle: string, images: string): Promise<void> {
     const args = ["restore", "--detach", "--bundle", bundle, "--image-path", images, id];
-    await this.#demand({ id, args, action: "restore", timeoutMs: RESTORE_MS });
+    await this.#run({ id, args, action: "restore", timeoutMs: RESTORE_MS });
   }
 
   list(): string[] {
@@ -132,7 +132,7 @@ export class Runsc {
     }
   }
 
-  async #demand({ id, args, action, timeoutMs, log }: Call): Promise<void> {
+  async #run({ id, args, action, timeoutMs, log }: Call): Promise<void> {
     const name = `runsc ${args[0]}`;
     const place = freezerOf(toolCgroup(this.data, id, action));
     for (const folder of [place, this.#folder]) mkdirSync(folder, { recursive: true, mode: 0o711 });

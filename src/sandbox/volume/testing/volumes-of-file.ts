@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DataFolder } from "../../../system/data-folder.ts";
 import { Mounts } from "../../../system/mount/mounts.ts";
 import { ProcessedContent } from "../content.ts";
-import { Volumes } from "../volumes.ts";
+import { Volumes } from "../volume-disks.ts";
 
 /** On a real disk: images are stored here. */
 const ROOT = "/var/tmp";

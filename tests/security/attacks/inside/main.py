@@ -6,9 +6,9 @@ Arguments: the file to write to ("-" for standard output), then words that must 
 import sys
 
 import calls
-import power
-import shares
-import sight
+import privileges
+import shared_objects
+import visibility
 import writing
 from exploits import chains, dirty_pipe
 from probing import FILTERED, results, tell

@@ -8,7 +8,7 @@
  */
 import { randomInt, randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
-import { kernelBytes } from "../../../../base/kernel-random.ts";
+import { kernelRandomBytes } from "../../../../base/kernel-random.ts";
 
 /** Numbers of values that Node buffers. */
 const UUIDS_IN_STOCK = 128;
@@ -40,7 +40,7 @@ export function reseed(): void {
 }
 
 function seedMathRandom(): void {
-  state.set(new Uint32Array(kernelBytes(state.byteLength).buffer));
+  state.set(new Uint32Array(kernelRandomBytes(state.byteLength).buffer));
 }
 
 /** xoshiro128**: all 32 bits are good, and it has 2^128 states. */

@@ -7,7 +7,7 @@ export interface Exit {
   signal: string | number | null;
 }
 
-export interface Carrier {
+export interface ProcessIo {
   readonly kind: "pipes" | "terminal";
   readonly pid: number;
   readonly exited: Promise<Exit>;

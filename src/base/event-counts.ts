@@ -1,7 +1,7 @@
 /** Counts by name, taken at intervals: what other processes report to the server. The names are those of the code. */
 export type CountsByName = Record<string, number>;
 
-export class Counts {
+export class EventCounts {
   #counts: CountsByName = {};
 
   add(name: string): void {

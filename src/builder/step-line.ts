@@ -3,7 +3,7 @@ import type { BuildStep } from "../contract/internal/host.ts";
 
 const BUILD_COMMAND_SHOWN_CHARS = 1024;
 
-export function shown(step: BuildStep): string {
+export function stepLine(step: BuildStep): string {
   switch (step.type) {
     case "run":
       return `RUN ${shortened(step.command)}`;

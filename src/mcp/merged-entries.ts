@@ -14,7 +14,7 @@ const LIST_PAGES_MAX = 100;
 const LIST_ENTRIES_MAX = 10_000;
 
 type Entry = Record<string, unknown>;
-interface Offer {
+interface ServerEntry {
   server: StdioServer;
   entry: Entry;
 }
@@ -35,10 +35,10 @@ export function isList(method: string): method is List {
   return Object.hasOwn(LISTS, method);
 }
 
-export class Offers {
+export class MergedEntries {
   /** The last known lists, so that a call does not wait until all servers list their entries again. */
-  readonly #known = new Map<List, Promise<Offer[]>>();
-  readonly #lastOf = new Map<string, Offer[]>();
+  readonly #known = new Map<List, Promise<ServerEntry[]>>();
+  readonly #lastOf = new Map<string, ServerEntry[]>();
 
   constructor(
     private readonly servers: readonly StdioServer[],
@@ -69,7 +69,7 @@ export class Offers {
 
   /** The server of a resource: the one that lists it, or has a matching template, or is the only one with resources. */
   async serverOf(uri: string): Promise<StdioServer> {
-    const isIt = ({ entry }: Offer) => entry.uri === uri;
+    const isIt = ({ entry }: ServerEntry) => entry.uri === uri;
     const listed = (await this.#offers("resources/list")).find(isIt) ?? (await this.#list("resources/list")).find(isIt);
     if (listed !== undefined) return listed.server;
     const templates = await this.#offers("resources/templates/list");
@@ -80,11 +80,11 @@ export class Offers {
     throw new RpcError(ErrorCode.InvalidParams, `no server has a resource ${JSON.stringify(uri)}`);
   }
 
-  #offers(method: List): Promise<Offer[]> {
+  #offers(method: List): Promise<ServerEntry[]> {
     return this.#known.get(method) ?? this.#list(method);
   }
 
-  #list(method: List): Promise<Offer[]> {
+  #list(method: List): Promise<ServerEntry[]> {
     const { capability } = LISTS[method];
     const able = this.servers.filter(({ capabilities }) => capabilities[capability] !== undefined);
     const listing = Promise.all(able.map((server) => this.#listOf(server, method))).then((lists) => lists.flat());
@@ -92,9 +92,9 @@ export class Offers {
     return listing;
   }
 
-  async #listOf(server: StdioServer, method: List): Promise<Offer[]> {
+  async #listOf(server: StdioServer, method: List): Promise<ServerEntry[]> {
     const key = `${method} ${server.name}`;
-    const found: Offer[] = [];
+    const found: ServerEntry[] = [];
     let cursor: unknown;
     try {
       for (let page = 0; page < LIST_PAGES_MAX && found.length < LIST_ENTRIES_MAX; page++) {
@@ -118,16 +118,16 @@ export class Offers {
   }
 }
 
-function named(offers: readonly Offer[], name: string): Offer | undefined {
+function named(offers: readonly ServerEntry[], name: string): ServerEntry | undefined {
   const at = publicNames(offers.map(owned)).indexOf(name);
   return at === -1 ? offers.find((offer) => prefixed(offer.server.name, nameOf(offer)) === name) : offers[at];
 }
 
-function owned(offer: Offer): { server: string; name: string } {
+function owned(offer: ServerEntry): { server: string; name: string } {
   return { server: offer.server.name, name: nameOf(offer) };
 }
 
-function nameOf({ entry }: Offer): string {
+function nameOf({ entry }: ServerEntry): string {
   return String(entry.name);
 }
 
@@ -136,7 +136,7 @@ function isEntry(value: unknown): value is Entry {
 }
 
 /** Keeps the first of equal entries. */
-function unique(offers: readonly Offer[], key: string): Offer[] {
+function unique(offers: readonly ServerEntry[], key: string): ServerEntry[] {
   return [...new Map([...offers].reverse().map((offer) => [offer.entry[key], offer])).values()].reverse();
 }
 

@@ -30,7 +30,7 @@ const PROTOCOLS = Buffer.from("\x02h2\x08http/1.1", "latin1");
 const HTTP2 = "h2";
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1)$/;
 
-export class Front implements Http1Owner {
+export class EdgeListener implements Http1Owner {
   readonly #listener: TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
   readonly #http2: Http2Sessions;
@@ -158,7 +158,7 @@ class Connection {
     else if (this.http2 === undefined) {
       if (nowMs > this.#openedMs + EDGE_REQUEST_HEAD_MS) this.cut();
     } else if (nowMs > (this.http2.silentSinceMs ?? nowMs) + idleMs) this.cut();
-    else this.http2.lookForStuck(nowMs);
+    else this.http2.checkStalled(nowMs);
   }
 
   cut(): void {

@@ -32,7 +32,7 @@ const GONE_SERVER_AFTER_MS = scaled(60_000);
 const TABLES = /^table inet sandlot_([a-z0-9]{4})$/gm;
 
 /** Covers all servers but this one. `failed` receives removal errors. */
-export async function removeGoneServers(
+export async function removeOrphanedServers(
   { tag }: Pick<DataFolder, "tag">,
   failed: (runFolder: string, error: unknown) => void,
 ): Promise<void> {

@@ -10,7 +10,7 @@
  */
 import { Background } from "../base/background.ts";
 import { described, stderrLog } from "../base/log.ts";
-import { OneAtATime } from "../base/one-at-a-time.ts";
+import { SerialQueue } from "../base/serial-queue.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildLogEntry, BuildOutcome, BuildRequest, PrepareStart } from "../contract/internal/host.ts";
 import { openEgress } from "../sandbox/network/private-egress.ts";
@@ -30,7 +30,7 @@ export class Builds {
   readonly #underway = new Map<string, Underway>();
   readonly #closing = new AbortController();
   readonly #background = new Background(stderrLog);
-  readonly #collecting = new OneAtATime();
+  readonly #collecting = new SerialQueue();
 
   constructor(
     private readonly parts: BuildParts,

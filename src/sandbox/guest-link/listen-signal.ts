@@ -4,14 +4,14 @@
  */
 import { type FSWatcher, watch } from "node:fs";
 
-export class GuestSign implements Disposable {
+export class ListenSignal implements Disposable {
   readonly #given = Promise.withResolvers<void>();
   readonly #watcher: FSWatcher | undefined;
-  #isGiven = false;
+  #isReceived = false;
 
   /** Create it before the guest starts. */
   constructor(path: string) {
-    this.#watcher = watched(path, () => this.#give());
+    this.#watcher = watched(path, () => this.#receive());
     // After a failure no signal comes; the caller polls at intervals anyway.
     this.#watcher?.on("error", () => undefined);
   }
@@ -24,15 +24,15 @@ export class GuestSign implements Disposable {
   /** Resolves at the signal or after `ms`, with whether the signal has come. */
   async within(ms: number): Promise<boolean> {
     await Promise.race([this.#given.promise, Bun.sleep(ms)]);
-    return this.#isGiven;
+    return this.#isReceived;
   }
 
   [Symbol.dispose](): void {
     this.#watcher?.close();
   }
 
-  #give(): void {
-    this.#isGiven = true;
+  #receive(): void {
+    this.#isReceived = true;
     this.#given.resolve();
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { OneAtATime, OneAtATimeByKey } from "./one-at-a-time.ts";
+import { KeyedQueue, SerialQueue } from "./serial-queue.ts";
 
 /** Work that the test holds open; records its start in `begun`. */
 function gated(begun: string[], name: string) {
@@ -14,7 +14,7 @@ function gated(begun: string[], name: string) {
 describe("one at a time", () => {
   test("calls run in order: the first at once, each next when the previous has ended", async () => {
     const begun: string[] = [];
-    const line = new OneAtATime();
+    const line = new SerialQueue();
     const [a, b, c] = [gated(begun, "a"), gated(begun, "b"), gated(begun, "c")];
     const answers = [line.run(a.work), line.run(b.work), line.run(c.work)];
     expect(begun).toEqual(["a"]);
@@ -29,7 +29,7 @@ describe("one at a time", () => {
 
   test("a failure reaches its own caller only, and the next call runs", async () => {
     const begun: string[] = [];
-    const line = new OneAtATime();
+    const line = new SerialQueue();
     const a = gated(begun, "a");
     const failed = line.run(a.work);
     const next = line.run(async () => "next");
@@ -45,7 +45,7 @@ describe("one at a time", () => {
 
   test("settled waits for running calls, and for those that arrive meanwhile", async () => {
     const begun: string[] = [];
-    const line = new OneAtATime();
+    const line = new SerialQueue();
     const [a, b] = [gated(begun, "a"), gated(begun, "b")];
     await line.settled();
     let later: Promise<string> | undefined;
@@ -69,7 +69,7 @@ describe("one at a time", () => {
 describe("one at a time by key", () => {
   test("keys do not wait for each other", async () => {
     const begun: string[] = [];
-    const lines = new OneAtATimeByKey();
+    const lines = new KeyedQueue();
     const [a, b, c] = [gated(begun, "a"), gated(begun, "b"), gated(begun, "c")];
     const answers = [lines.run("x", a.work), lines.run("x", b.work), lines.run("y", c.work)];
     expect(begun).toEqual(["a", "c"]);
@@ -80,7 +80,7 @@ describe("one at a time by key", () => {
   });
 
   test("a new call waits behind the waiting ones", async () => {
-    const lines = new OneAtATimeByKey();
+    const lines = new KeyedQueue();
     let inside = 0;
     let most = 0;
     const step = async () => {
@@ -98,7 +98,7 @@ describe("one at a time by key", () => {
 
   test("settled waits for all keys", async () => {
     const begun: string[] = [];
-    const lines = new OneAtATimeByKey();
+    const lines = new KeyedQueue();
     const [a, b] = [gated(begun, "a"), gated(begun, "b")];
     const answers = [lines.run("x", a.work), lines.run("y", b.work)];
     let isSettled = false;

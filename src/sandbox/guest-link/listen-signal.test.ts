@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "bun:test";
 import { utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { folderOfFile } from "../../base/testing/test-folder.ts";
-import { GuestSign } from "./guest-sign.ts";
+import { ListenSignal } from "./listen-signal.ts";
 
 const folder = folderOfFile("sign");
 const path = join(folder, "file");
@@ -12,7 +12,7 @@ const LONG_MS = 60_000;
 beforeEach(() => writeFileSync(path, "what is in it"));
 
 test("a touched file is a signal at once, and stays one", async () => {
-  using sign = new GuestSign(path);
+  using sign = new ListenSignal(path);
   expect(sign.isWatched).toBe(true);
   setTimeout(() => utimesSync(path, 1, 2), 20);
   expect(await sign.within(LONG_MS)).toBe(true);
@@ -20,19 +20,19 @@ test("a touched file is a signal at once, and stays one", async () => {
 });
 
 test("a file touched before the wait is a signal", async () => {
-  using sign = new GuestSign(path);
+  using sign = new ListenSignal(path);
   utimesSync(path, 1, 2);
   expect(await sign.within(LONG_MS)).toBe(true);
 });
 
 test("a read, and a touch before the watch, are not signals", async () => {
   utimesSync(path, 1, 2);
-  using sign = new GuestSign(path);
+  using sign = new ListenSignal(path);
   await Bun.file(path).text();
   expect(await sign.within(50)).toBe(false);
 });
 
 test("a missing file gives no signal", () => {
-  using sign = new GuestSign(join(folder, "none"));
+  using sign = new ListenSignal(join(folder, "none"));
   expect(sign.isWatched).toBe(false);
 });

@@ -4,24 +4,24 @@
  */
 
 import type { Timer } from "../../base/clock.ts";
-import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { SerialQueue } from "../../base/serial-queue.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
 import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "./builtin-definition.ts";
 import { kindsKeptReady, type SharedMemory } from "./shared-memory.ts";
-import { kindOf } from "./template-look-up.ts";
+import { sandboxKindOf } from "./template-lookup.ts";
 
 /** Interval at which numbers set by the operator's commands are noticed. */
 export const KEPT_READY_CHECK_MS = 5_000;
 
-export class ReadyOrders {
+export class ReadyPoolTargets {
   /** Built-in templates that are built on demand; each has its own number. */
   readonly #defined: ReadonlySet<string>;
-  readonly #turns = new OneAtATime();
+  readonly #turns = new SerialQueue();
   /** Set while a queued run has not read the store yet: it will see every change made meanwhile. */
-  #waits = false;
+  #isQueued = false;
   /** The last order that the host accepted. */
-  #told: readonly KeptReady[] | undefined;
+  #accepted: readonly KeptReady[] | undefined;
   #timer: Timer | undefined;
 
   constructor(
@@ -46,9 +46,9 @@ export class ReadyOrders {
 
   /** Call it when a build becomes ready, or a template is deleted or gets another number. */
   changed(): void {
-    if (this.#waits) return;
-    this.#waits = true;
-    this.services.background.run("the host was not told what to keep ready", () => this.#turns.run(() => this.#tell()));
+    if (this.#isQueued) return;
+    this.#isQueued = true;
+    this.services.background.run("the host was not told what to keep ready", () => this.#turns.run(() => this.#send()));
   }
 
   /**
@@ -58,20 +58,20 @@ export class ReadyOrders {
     return this.builtinCount > 0 && this.#defined.has(templateId) ? own : this.builtinCount;
   }
 
-  async #tell(): Promise<void> {
-    this.#waits = false;
+  async #send(): Promise<void> {
+    this.#isQueued = false;
     const { store, host } = this.services;
     const kept: KeptReady[] = [];
     for (const { build, isBuiltIn, count } of await store.buildsInUse.keptReady()) {
       const wanted = isBuiltIn ? this.#countOf(build.templateId, count) : count;
-      for (const kind of kindsKeptReady(kindOf(build), this.sharedMemory)) {
+      for (const kind of kindsKeptReady(sandboxKindOf(build), this.sharedMemory)) {
         kept.push({ kind, count: wanted, checkpoint: build.checkpoint });
       }
     }
-    if (Bun.deepEquals(kept, this.#told)) return;
+    if (Bun.deepEquals(kept, this.#accepted)) return;
     // Cleared first, so that a failed call is repeated.
-    this.#told = undefined;
+    this.#accepted = undefined;
     await host.keepReady(kept);
-    this.#told = kept;
+    this.#accepted = kept;
   }
 }

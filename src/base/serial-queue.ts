@@ -1,7 +1,7 @@
 /**
  * Serialises work: each piece begins when the previous one has ended, successfully or not, in the order of the calls.
  */
-export class OneAtATime {
+export class SerialQueue {
   #last: Promise<unknown> | undefined;
 
   get isIdle(): boolean {
@@ -27,17 +27,17 @@ export class OneAtATime {
 }
 
 /** One queue per key, such as a sandbox or a team. */
-export class OneAtATimeByKey {
+export class KeyedQueue {
   /** Only keys with work in progress. */
-  readonly #lines = new Map<string, OneAtATime>();
+  readonly #queues = new Map<string, SerialQueue>();
 
   async run<Result>(key: string, work: () => Promise<Result>): Promise<Result> {
-    const line = this.#lines.get(key) ?? new OneAtATime();
-    this.#lines.set(key, line);
+    const queue = this.#queues.get(key) ?? new SerialQueue();
+    this.#queues.set(key, queue);
     try {
-      return await line.run(work);
+      return await queue.run(work);
     } finally {
-      if (line.isIdle && this.#lines.get(key) === line) this.#lines.delete(key);
+      if (queue.isIdle && this.#queues.get(key) === queue) this.#queues.delete(key);
     }
   }
 
@@ -45,7 +45,7 @@ export class OneAtATimeByKey {
   enter(key: string): Disposable | Promise<Disposable> {
     const [begun, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const turn = { [Symbol.dispose]: over.resolve };
-    const isFree = !this.#lines.has(key);
+    const isFree = !this.#queues.has(key);
     void this.run(key, () => {
       begun.resolve();
       return over.promise;
@@ -54,6 +54,6 @@ export class OneAtATimeByKey {
   }
 
   async settled(): Promise<void> {
-    while (this.#lines.size > 0) await Promise.all([...this.#lines.values()].map((line) => line.settled()));
+    while (this.#queues.size > 0) await Promise.all([...this.#queues.values()].map((line) => line.settled()));
   }
 }

@@ -20,7 +20,7 @@ import {
 import { open, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { described, stderrLog } from "../../base/log.ts";
-import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { KeyedQueue } from "../../base/serial-queue.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { DISK_FREE_MIN_BYTES } from "../../images/disk/disks.ts";
@@ -62,7 +62,7 @@ interface Use {
 export class Volumes {
   readonly #folder: string;
   readonly #mountFolder: string;
-  readonly #turns = new OneAtATimeByKey();
+  readonly #turns = new KeyedQueue();
   /** Volumes that are mounted or about to be. */
   readonly #uses = new Map<string, Use>();
   #closed = false;

@@ -1,15 +1,15 @@
 import { expect, test } from "bun:test";
-import { Gate } from "./gate.ts";
+import { Semaphore } from "./semaphore.ts";
 
 /** Visitors admitted by the gate, in order; each leaves on request. */
 class Visitors {
   readonly order: string[] = [];
   readonly #places = new Map<string, Disposable>();
 
-  constructor(readonly gate: Gate) {}
+  constructor(readonly gate: Semaphore) {}
 
   async come(name: string, owner?: string): Promise<void> {
-    this.#places.set(name, await this.gate.enter(owner));
+    this.#places.set(name, await this.gate.acquire(owner));
     this.order.push(name);
   }
 
@@ -21,7 +21,7 @@ class Visitors {
 }
 
 test("at most the given number are inside at once, and others enter in order", async () => {
-  const visitors = new Visitors(new Gate(2));
+  const visitors = new Visitors(new Semaphore(2));
   const all = Promise.all(["a", "b", "c", "d"].map((name) => visitors.come(name)));
   await visitors.leave("nobody");
   expect(visitors.order).toEqual(["a", "b"]);
@@ -37,7 +37,7 @@ test("at most the given number are inside at once, and others enter in order", a
 
 // Seen to fail: the others waited behind the whole line.
 test("a long queue of one key does not delay other keys", async () => {
-  const visitors = new Visitors(new Gate(2));
+  const visitors = new Visitors(new Semaphore(2));
   const line = Array.from({ length: 50 }, (_, at) => visitors.come(`many ${at}`, "many"));
   const other = visitors.come("other", "other");
   await visitors.leave("nobody");

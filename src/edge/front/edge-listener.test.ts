@@ -9,14 +9,14 @@ import { HeaderLines } from "../../http1/header-lines.ts";
 import { EDGE_CLOSE_MS, EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import type { BodySink, ClientRequest } from "./client-request.ts";
-import { Front } from "./front.ts";
+import { EdgeListener } from "./edge-listener.ts";
 import { EDGE_BUFFERED_MAX_BYTES, Http1Connection } from "./http1-connection.ts";
 import { EDGE_UNWANTED_BODY_MAX_BYTES } from "./http1-request.ts";
 
-let front: Front;
+let front: EdgeListener;
 let handle: (request: ClientRequest) => void;
 beforeAll(() => {
-  front = new Front({ hostname: "127.0.0.1", port: 0, handle: (request) => handle(request) });
+  front = new EdgeListener({ hostname: "127.0.0.1", port: 0, handle: (request) => handle(request) });
 });
 afterAll(() => front.stop(true));
 
@@ -205,7 +205,7 @@ describe("a connection", () => {
 
 test("a stop finishes running requests and accepts no more", async () => {
   const held: ClientRequest[] = [];
-  const leaving = new Front({ hostname: "127.0.0.1", port: 0, handle: (request) => void held.push(request) });
+  const leaving = new EdgeListener({ hostname: "127.0.0.1", port: 0, handle: (request) => void held.push(request) });
   using busy = new Client(leaving.port);
   using idle = new Client(leaving.port);
   idle.send(`GET /idle HTTP/1.1\r\n${HOST}\r\n`);
@@ -224,7 +224,7 @@ test("a stop finishes running requests and accepts no more", async () => {
 test("over HTTP/2 each request has the peer's address, and a stop is announced after the last one only", async () => {
   const held: ClientRequest[] = [];
   const options = { hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED };
-  const secure = new Front({ ...options, handle: (request) => void held.push(request) });
+  const secure = new EdgeListener({ ...options, handle: (request) => void held.push(request) });
   const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
   const reported: string[] = [];
   session.on("goaway", () => reported.push("goaway"));
@@ -247,7 +247,7 @@ test("over HTTP/2 each request has the peer's address, and a stop is announced a
 
 test("over HTTP/2 a client gets 100 Continue when the handler reads the body, and not before", async () => {
   const requested = Promise.withResolvers<ClientRequest>();
-  const secure = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: requested.resolve });
+  const secure = new EdgeListener({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: requested.resolve });
   const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
   const head = { ":method": "POST", ":path": "/c", expect: "100-continue", "content-length": "3" };
   const stream = session.request(head, { endStream: false });

@@ -7,7 +7,7 @@ import type { PooledTemplate } from "./pool-report.ts";
 const READY_GUESS_BYTES = 32 * 1024 ** 2;
 const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
 
-export interface Beginning {
+export interface StartSpec {
   kind: SandboxKind;
   checkpoint: string | null;
 }
@@ -18,7 +18,7 @@ interface Ready {
 }
 
 /** A sandbox on its way to the ready pool. A create that needs one meanwhile claims it instead of starting another. */
-export class Making {
+export class PendingStart {
   #claim: PromiseWithResolvers<string | undefined> | undefined;
 
   get isClaimed(): boolean {
@@ -32,19 +32,19 @@ export class Making {
   }
 
   /** Returns whether the sandbox was claimed. */
-  give(id: string | undefined): boolean {
+  resolve(id: string | undefined): boolean {
     this.#claim?.resolve(id);
     return this.#claim !== undefined;
   }
 }
 
-export class Stock {
+export class TemplatePool {
   readonly kind: SandboxKind;
   readonly checkpoint: string | null;
   floor = 0;
   target = 0;
   readonly ready: Ready[] = [];
-  readonly making = new Set<Making>();
+  readonly making = new Set<PendingStart>();
   demand = new Demand();
   readonly counts = { hits: 0, joined: 0, misses: 0 };
   retryAt = 0;
@@ -52,7 +52,7 @@ export class Stock {
   isUnfit = false;
   #bytesEach: number | undefined;
 
-  constructor({ kind, checkpoint }: Beginning) {
+  constructor({ kind, checkpoint }: StartSpec) {
     this.kind = kind;
     this.checkpoint = checkpoint;
   }
@@ -62,7 +62,7 @@ export class Stock {
     return this.ready.length + this.unclaimed.length;
   }
 
-  get unclaimed(): Making[] {
+  get unclaimed(): PendingStart[] {
     return [...this.making].filter(({ isClaimed }) => !isClaimed);
   }
 
@@ -95,7 +95,7 @@ export class Stock {
 /**
  * Sandboxes share a stock only if everything that their start depends on is equal, the isolation runtime first of all.
  */
-export function keyOf({ kind, checkpoint }: Beginning): string {
+export function keyOf({ kind, checkpoint }: StartSpec): string {
   const { wall = null, sharesMemory = false, image, cpuCount, memoryMB, diskSizeMB } = kind;
   return JSON.stringify([wall, sharesMemory, image, cpuCount, memoryMB, diskSizeMB, checkpoint]);
 }

@@ -14,7 +14,7 @@ import { isMountPoint } from "../system/mount/mount-namespace.ts";
 import { serverFileIn } from "../system/server-process.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { mount } from "../system/syscalls.ts";
-import { removeGoneServers } from "./gone-servers.ts";
+import { removeOrphanedServers } from "./orphaned-servers.ts";
 
 const made: DataFolder[] = [];
 const ours = newServer();
@@ -49,7 +49,7 @@ function untouchedFor(data: DataFolder, seconds: number): void {
 }
 
 async function removeLeft(): Promise<void> {
-  await removeGoneServers(ours, (_, error) => {
+  await removeOrphanedServers(ours, (_, error) => {
     throw error;
   });
 }

@@ -72,7 +72,7 @@ async function findVisible(store: Store, team: Team, reference: TemplateReferenc
 }
 
 /** The facts about a build that the host needs. */
-export function kindOf(build: Build): SandboxKind {
+export function sandboxKindOf(build: Build): SandboxKind {
   const { id, templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir, wall } = build;
   if (image === null) throw new Fault(500, `build "${id}" has no image, although sandboxes were created from it`);
   const kind = { templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir };
@@ -87,5 +87,5 @@ export async function kindOfSandbox(store: Tables, sandbox: Sandbox): Promise<Sa
   const build = await store.builds.byId(sandbox.buildId);
   if (build === undefined) throw new Fault(500, `the build of sandbox "${sandbox.id}" is not in the store`);
   const { cpuCount, memoryMB, diskSizeMB } = sandbox;
-  return { ...kindOf(build), cpuCount, memoryMB, diskSizeMB };
+  return { ...sandboxKindOf(build), cpuCount, memoryMB, diskSizeMB };
 }

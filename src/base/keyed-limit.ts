@@ -1,5 +1,5 @@
 /** Counts concurrent operations per key, up to a maximum. */
-export class Counter {
+export class KeyedLimit {
   readonly #counts = new Map<string, number>();
 
   constructor(readonly max: number) {}
