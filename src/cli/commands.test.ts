@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import type { TeamLimits } from "../store/team-limits.ts";
 import { COMMANDS, parseWords } from "./commands.ts";
+import { parseLimits } from "./team-limits.ts";
 
 const MAIN = join(import.meta.dir, "main.ts");
 
@@ -36,6 +38,24 @@ describe("help", () => {
     const options = COMMANDS.flatMap((command) => Object.values(command.options ?? {}));
     expect(options.filter(({ about }) => !about.includes("(default: "))).toEqual([]);
   });
+});
+
+/** How each limit of a team is named on the command line. */
+const LIMITS: Readonly<Record<keyof TeamLimits, string>> = {
+  sandboxes: "sandboxes=",
+  runSeconds: "hours=",
+  builds: "builds=",
+  reads: "reads=",
+  changes: "changes=",
+  private: "private=",
+  sharedMemory: "sharedMemory=",
+  blocked: "blocked=",
+};
+
+test.each(Object.values(LIMITS))("help of limits, and the error for an unknown limit, list %s", (limit) => {
+  const listed = COMMANDS.find(({ usage }) => usage.startsWith("limits "))?.arguments ?? {};
+  expect(Object.keys(listed).filter((argument) => argument.startsWith(limit))).toHaveLength(1);
+  expect(() => parseLimits(["unknown=1"])).toThrow(limit);
 });
 
 test("--version prints the version of the package", async () => {

@@ -245,6 +245,7 @@ export const COMMANDS: readonly Command[] = [
       "reads=N": "reading requests each second, or usual (default: usual)",
       "changes=N": "changing requests each second, or usual (default: usual)",
       "private=LIST": "reachable private ranges, addresses and names, none or usual (default: usual)",
+      "sharedMemory=WORD": "sharing of equal memory pages: on, off or usual (default: usual)",
       "blocked=yes|no": "rejection of all new sandboxes (default: no)",
     },
     options: {

@@ -14,7 +14,8 @@ import { withStore } from "./with-store.ts";
 
 const HOUR_SECONDS = 3600;
 const TAKEN =
-  "sandboxes=N, hours=H, builds=N, reads=N, changes=N, private=RANGES, sharedMemory=on|off and blocked=yes|no";
+  "sandboxes=N|none, hours=H|none, builds=N|usual, reads=N|usual, changes=N|usual, private=RANGES|none|usual, " +
+  "sharedMemory=on|off|usual and blocked=yes|no";
 const NONE = "none";
 /** The server's default. */
 const USUAL = "usual";
