@@ -1,10 +1,23 @@
 /** The tables of docs/architecture.md list the same folders and import directions as the import rules. */
 import { describe, expect, test } from "bun:test";
+import type { HostEvent } from "../../src/contract/internal/host.ts";
 import { MAY_IMPORT } from "./import-rules.ts";
 import { tableRows } from "./markdown.ts";
 import { readText } from "./source-files.ts";
 
 const page = readText("docs/architecture.md");
+/** Every kind of event, which the compiler checks. */
+const HOST_EVENTS: Readonly<Record<HostEvent["kind"], true>> = {
+  inventory: true,
+  reachable: true,
+  unreachable: true,
+  lost: true,
+  trouble: true,
+  memory: true,
+  "build-log": true,
+  "log-waits": true,
+  log: true,
+};
 const folders = Object.keys(MAY_IMPORT);
 
 describe("docs/architecture.md", () => {
@@ -24,6 +37,12 @@ describe("docs/architecture.md", () => {
     expect(Object.fromEntries(documented)).toEqual(
       Object.fromEntries(subfolders.map((folder) => [`src/${folder}`, importsFromOwn(folder)])),
     );
+  });
+
+  test("has control's reaction to every event of the host", () => {
+    const rows = tableRows(page, ["Host event", "Control's reaction"]);
+    const documented = rows.flatMap((row) => namesIn(row["Host event"]));
+    expect(sorted(documented)).toEqual(sorted(Object.keys(HOST_EVENTS)));
   });
 
   test("has the purpose of each folder", () => {
