@@ -36,21 +36,24 @@ test.each([
   ["a signed link", "GET", "/files?path=/x.html&signature=v1_x", []],
   ["a signed link for an upload", "POST", "/files?path=/x.html&signature=v1_x", ["Content-Length: 0"]],
   ["a request that names the sandbox in a header", "GET", "/docs/api/cli", NAMED],
-])("the response to %s runs no script and sets nothing for the address, whose cookies stay behind", async (_, method, target, lines) => {
-  await using service = await hostile();
-  edge.place({ runtimePort: service.port });
-  edge.findSigned = async () => SANDBOX;
-  const cookie = "Cookie: __Host-sandlot-login=1";
-  const headers = await headersOf(target, ["Host: api.example.com", cookie, ...lines], method);
-  expect(service.received.join().toLowerCase()).not.toContain("cookie");
-  expect(headers.filter((line) => line.startsWith("content-security-policy"))).toEqual([
-    "content-security-policy: sandbox",
-  ]);
-  expect(headers).toContain("vary: accept");
-  expect(headers).toContain("vary: e2b-sandbox-id, e2b-sandbox-port");
-  expect(names(headers)).not.toContain("set-cookie");
-  for (const name of ABOUT_ADDRESS) expect(names(headers)).not.toContain(name.toLowerCase());
-});
+])(
+  "the response to %s runs no script and sets nothing for the address, whose cookies stay behind",
+  async (_, method, target, lines) => {
+    await using service = await hostile();
+    edge.place({ runtimePort: service.port });
+    edge.findSigned = async () => SANDBOX;
+    const cookie = "Cookie: __Host-sandlot-login=1";
+    const headers = await headersOf(target, ["Host: api.example.com", cookie, ...lines], method);
+    expect(service.received.join().toLowerCase()).not.toContain("cookie");
+    expect(headers.filter((line) => line.startsWith("content-security-policy"))).toEqual([
+      "content-security-policy: sandbox",
+    ]);
+    expect(headers).toContain("vary: accept");
+    expect(headers).toContain("vary: e2b-sandbox-id, e2b-sandbox-port");
+    expect(names(headers)).not.toContain("set-cookie");
+    for (const name of ABOUT_ADDRESS) expect(names(headers)).not.toContain(name.toLowerCase());
+  },
+);
 
 test("a response of another port, named in a header, is cached for that sandbox and port only", async () => {
   await using service = await hostile();
