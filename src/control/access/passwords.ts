@@ -16,6 +16,8 @@ const HASHING = { algorithm: "argon2id", memoryCost: 65_536, timeCost: 3 } as co
 /** One uses a processor for a third of a second: a flood of logins leaves the others to sandboxes. */
 const HASHES_AT_ONCE = 1;
 export const PASSWORD_CHECKS_MAX = 16;
+/** Beyond these, for people whose browser is known: a flood of strangers does not shut them out. */
+export const KNOWN_PASSWORD_CHECKS_MAX = 4;
 /** Compared for unknown users, so that they take as long as a wrong password: a random one, hashed at the same cost. */
 const DUMMY_HASH =
   "$argon2id$v=19$m=65536,t=3,p=1$8dVWOcixDLxgm4yY+VTBBj5vMyuC1L5qAah0vHqyEeQ$HUQBFnCDrDMVN7d+u4O/wYYgqv0JZjSmMF7QPZirVNw";
@@ -66,9 +68,13 @@ export class Passwords {
   ) {}
 
   /** Undefined: the user or the password is wrong. Fault 503 when too many are being checked. */
-  async userOf(email: string, password: string): Promise<{ user: User; hash: string } | undefined> {
+  async userOf(
+    email: string,
+    password: string,
+    { isKnown = false }: { isKnown?: boolean } = {},
+  ): Promise<{ user: User; hash: string } | undefined> {
     if (password === "") return undefined;
-    if (this.#waiting >= PASSWORD_CHECKS_MAX) {
+    if (this.#waiting >= PASSWORD_CHECKS_MAX + (isKnown ? KNOWN_PASSWORD_CHECKS_MAX : 0)) {
       throw new Fault(503, "too many passwords are being checked; try again in a moment", {
         headers: { "Retry-After": "5" },
       });

@@ -228,7 +228,8 @@ export class LoginPages {
       const [now, { tokens }] = [this.parts.clock.now(), this.logins];
       const browser = await knownBrowser(tokens, email, { request, from, now });
       this.#budgets.take({ address: from.address, email, browser });
-      const found = await this.#passwords.userOf(email, fields.get("password") ?? "");
+      const isKnown = browser !== undefined;
+      const found = await this.#passwords.userOf(email, fields.get("password") ?? "", { isKnown });
       if (found === undefined) throw new Fault(401, "The email address or the password is wrong.");
       const { user, hash } = found;
       const cookie = browser === undefined ? await knownCookie(tokens, user.email, { from, now }) : undefined;
