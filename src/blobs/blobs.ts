@@ -23,6 +23,9 @@ export interface Blobs {
   /** Idempotent; an unknown name is success. */
   remove(name: string): Promise<void>;
 
+  /** Removes every blob below this folder. Idempotent. */
+  removeFolder(folder: string): Promise<void>;
+
   /** Every blob below this folder, such as `files/`; all for an empty text. */
   list(folder: string): Promise<StoredBlob[]>;
 }

@@ -83,6 +83,10 @@ export class FolderBlobs implements Blobs {
     await unlessMissing(unlink(this.#pathOf(name)));
   }
 
+  async removeFolder(folder: string): Promise<void> {
+    await rm(this.#pathOf(folder), { recursive: true, force: true });
+  }
+
   async list(folder: string): Promise<StoredBlob[]> {
     const below = folder === "" ? "" : `${checkedBlobName(folder.replace(/\/$/, ""))}/`;
     const entries = await unlessMissing(readdir(join(this.#whole, below), { recursive: true, withFileTypes: true }));

@@ -173,6 +173,11 @@ export const COMMANDS: readonly Command[] = [
       (await import("./people.ts")).changeTeamName(config(), team, name),
   },
   {
+    usage: "teams delete TEAM",
+    about: "Delete a team with everything that it owns",
+    run: async ({ positionals: [team = ""] }) => (await import("./team-deletion.ts")).deleteTeam(config(), team),
+  },
+  {
     usage: "users list",
     about: "List users with their teams, the default one first",
     run: async () => (await import("./people.ts")).listUsers(config()),

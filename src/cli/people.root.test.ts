@@ -62,6 +62,23 @@ test("a password is read from standard input, and removed again", async () => {
   expect(await remove()).toEqual(["zoe@example.com had no password"]);
 });
 
+test("a team is deleted by the next start; until then it is listed as such, and takes nothing", async () => {
+  await lines("teams", "create", "brown");
+  const said = "no server runs: the next start deletes team brown with everything that it owns";
+  expect(await lines("teams", "delete", "brown")).toEqual([said]);
+  expect(await lines("teams", "delete", "brown")).toEqual([said]);
+  expect((await lines("teams", "list")).join()).toMatch(/brown {2}ID .* being deleted since 20\d\d-/);
+  for (const args of [
+    ["keys", "create", "--team", "brown"],
+    ["users", "join", "operator@localhost", "brown"],
+    ["teams", "rename", "brown", "x"],
+  ]) {
+    const { code, error } = await sandlot(...args);
+    expect([args, code, error]).toEqual([args, 1, expect.stringContaining('team "brown" is being deleted')]);
+  }
+  expect((await lines("audit", "--limit", "100")).filter((line) => line.includes("teams delete"))).toHaveLength(1);
+});
+
 test("a user that leaves may take its keys along", async () => {
   await lines("users", "create", "eve@example.com", "default");
   await lines("keys", "create", "hers", "--user", "eve@example.com");
@@ -78,6 +95,8 @@ test("rejects unusable names, and teams and users that are not there", async () 
     [["teams", "create", "default"], 'there is already a team "default"'],
     [["teams", "rename", "default", "\u001b[2J"], "must not hold control characters"],
     [["teams", "rename", "green", "x"], 'there is no team "green"; `sandlot teams list` shows them'],
+    [["teams", "delete", "green"], 'there is no team "green"; `sandlot teams list` shows them'],
+    [["teams", "delete", "default"], "is the server's own team and cannot be deleted"],
     [["users", "create", "ada"], 'invalid email address: "ada"; must be an email address'],
     [["users", "create", "operator@localhost"], 'there is already a user "operator@localhost"'],
     [["users", "create", "bob@example.com", "green"], 'there is no team "green"'],

@@ -32,6 +32,7 @@ import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
 import { routes } from "./routes/routes.ts";
+import { TeamDeletion } from "./team-deletion.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { Housekeeping } from "./templates/housekeeping.ts";
 import { ReadyPoolTargets } from "./templates/ready-pool-targets.ts";
@@ -143,6 +144,8 @@ export function createControl(services: ControlServices): Control {
   const audit = new AuditLog(parts, services.auditDays);
   const logins = new Logins(parts, audit, services.linkSecret);
   const signedLinks = new SignedLinks(services);
+  const deleting = { ...parts, builds, readyPoolTargets, housekeeping, lifecycle };
+  const teamDeletion = new TeamDeletion({ ...deleting, volumes, uploads, activity });
   host.events((event) => {
     lifecycle.onHostEvent(event);
     activity.onHostEvent(event);
@@ -161,8 +164,8 @@ export function createControl(services: ControlServices): Control {
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       definitions,
       uploads,
-      deleteTemplate: (...args) =>
-        deleteTemplate({ ...parts, builds, readyPoolTargets, housekeeping, lifecycle }, ...args),
+      deleteTemplate: (...args) => deleteTemplate(deleting, ...args),
+      deleteTeam: (team, origin) => teamDeletion.begin(team, origin),
       lifecycle,
       idempotentCreates: new IdempotentCreates(parts),
       volumes,
@@ -228,6 +231,7 @@ export function createControl(services: ControlServices): Control {
       readyPoolTargets.start();
       housekeeping.soon();
       audit.start();
+      await teamDeletion.start();
       ready = true;
     },
     buildTemplate: (name, report) => builtins.build(name, report),
@@ -238,6 +242,7 @@ export function createControl(services: ControlServices): Control {
     },
     async close() {
       ready = false;
+      teamDeletion.close();
       builtins.close();
       readyPoolTargets.close();
       housekeeping.close();

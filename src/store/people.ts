@@ -27,7 +27,7 @@ interface Membership {
 }
 
 export function peopleIn(sql: Statement) {
-  const { first, all, execute, changed, number } = teams.over(sql);
+  const { first, all, execute, changed, number, texts } = teams.over(sql);
   const ofUsers = users.over(sql);
   return {
     /** False: there is already a user with this email address. */
@@ -51,8 +51,21 @@ export function peopleIn(sql: Statement) {
     setLimits: (teamId: string, limits: TeamLimits) => execute`UPDATE teams SET limits = ${JSON.stringify(limits)}
         WHERE id = ${teamId}`,
 
-    /** Locks the team until the transaction ends, so that a count stays valid until it is used. */
-    holdTeam: (id: string) => execute`UPDATE teams SET name = name WHERE id = ${id}`,
+    /**
+     * Locks the team until the transaction ends, so that a count stays valid until it is used. False: it is being
+     * deleted, or gone.
+     */
+    holdTeam: (id: string) => changed`UPDATE teams SET name = name WHERE id = ${id} AND deleting_since IS NULL`,
+
+    /** False: it is being deleted already, or gone. */
+    beginDeletion: (id: string, at: number) => changed`UPDATE teams SET deleting_since = ${at}
+        WHERE id = ${id} AND deleting_since IS NULL`,
+
+    /** Ids of the teams that are being deleted, in the order of the requests. */
+    deletingTeams: () => texts`SELECT id FROM teams WHERE deleting_since IS NOT NULL ORDER BY deleting_since, id`,
+
+    /** With its keys, memberships and limits. It has nothing else any more. */
+    removeTeam: (id: string) => execute`DELETE FROM teams WHERE id = ${id} AND deleting_since IS NOT NULL`,
 
     /** Locks the user, as `holdTeam` does a team. */
     holdUser: (id: string) => execute`UPDATE users SET email = email WHERE id = ${id}`,

@@ -22,6 +22,7 @@ import { sandboxLogsIn } from "./sandbox-logs.ts";
 import { sandboxesIn } from "./sandboxes.ts";
 import { serverStateIn } from "./server-state.ts";
 import { teamActivityIn } from "./team-activity.ts";
+import { teamRemnantsIn } from "./team-remnants.ts";
 import { templatesIn } from "./templates.ts";
 import { volumesIn } from "./volumes.ts";
 import { webhooksIn } from "./webhooks.ts";
@@ -87,6 +88,7 @@ function tablesIn(sql: Statement, quick: Statement = sql) {
     metricBlocks: metricBlocksIn(sql),
     sandboxEvents: sandboxEventsIn(sql),
     teamActivity: teamActivityIn(sql),
+    teamRemnants: teamRemnantsIn(sql),
     volumes: volumesIn(sql),
     webhooks: webhooksIn(sql),
   };

@@ -14,7 +14,7 @@ export const RUNTIME_NAME = {
 
 export const templates = new Table({
   id: TEXT,
-  /** Null: built in. */
+  /** Null: built in; or its team was deleted, and sandboxes of others still run from it. */
   teamId: orNull(TEXT),
   public: { ...BOOLEAN, column: "is_public" },
   /** Sandboxes of its default build in the ready pool. For built-in templates the server decides. */
@@ -84,7 +84,10 @@ export function templatesIn(sql: Statement) {
       return found && templates.read(found);
     },
 
-    builtIn: () => all`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`,
+    builtIn: () => all`SELECT * FROM templates WHERE team_id IS NULL AND deleted_at IS NULL ORDER BY created_at, id`,
+
+    idsOfTeam: (teamId: string) => texts`SELECT id FROM templates
+        WHERE team_id = ${teamId} AND deleted_at IS NULL ORDER BY id`,
 
     /** Of every team: built-in ones first, each group oldest first. */
     async overview(): Promise<TemplateOverview[]> {

@@ -50,6 +50,9 @@ export function volumesIn(sql: Statement) {
     countOf: (teamId: string) => number`SELECT COUNT(*) AS volumes FROM volumes
         WHERE team_id = ${teamId} AND deleted_at IS NULL`,
 
+    /** Also those that are being created or removed. */
+    allOf: (teamId: string) => all`SELECT * FROM volumes WHERE team_id = ${teamId} ORDER BY id`,
+
     /** Volumes that a previous server left half created or half removed. */
     unfinished: () => all`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`,
 

@@ -107,8 +107,9 @@ export function addMember(services: PeopleServices, team: Team, user: User): Pro
   });
 }
 
-async function join({ people }: Tables, user: User, team: Team): Promise<void> {
-  await people.holdTeam(team.id);
+async function join(tables: Tables, user: User, team: Team): Promise<void> {
+  const { people } = tables;
+  await holdStaying(tables, team.id);
   await people.holdUser(user.id);
   const teams = await people.teamsOf(user.id);
   if (teams.some(({ team: { id } }) => id === team.id)) {
@@ -156,19 +157,29 @@ async function revokeKeysOf(
   return { revokedKeys: await keys.removeApiKeysBy(user.id, teamId), validKeys: 0 };
 }
 
-/** Fault 404 if there is none. */
-export async function teamNamed({ people }: Pick<Tables, "people">, slug: string): Promise<Team> {
+/** Fault 404 if there is none, 409 if it is being deleted. */
+export async function teamNamed(tables: Pick<Tables, "people">, slug: string): Promise<Team> {
+  return requireStaying(await anyTeamNamed(tables, slug));
+}
+
+/** As `teamNamed`, also for a team that is being deleted. */
+export async function anyTeamNamed({ people }: Pick<Tables, "people">, slug: string): Promise<Team> {
   const team = await people.teamBySlug(slug);
   if (team === undefined) throw new Fault(404, `there is no team ${quoted(slug)}; \`sandlot teams list\` shows them`);
-  return requireStaying(team);
+  return team;
 }
 
 /** Fault 404 if there is none, 409 if it is being deleted. */
-export async function teamWithId({ people }: Pick<Tables, "people">, id: string): Promise<Team> {
+export async function teamWithId(tables: Pick<Tables, "people">, id: string): Promise<Team> {
+  return requireStaying(await anyTeamWithId(tables, id));
+}
+
+/** As `teamWithId`, also for a team that is being deleted. */
+export async function anyTeamWithId({ people }: Pick<Tables, "people">, id: string): Promise<Team> {
   const team = UUID.test(id) ? await people.team(id.toLowerCase()) : undefined;
   if (team === undefined)
     throw new Fault(404, `there is no team with the id ${quoted(id)}; GET /admin/teams lists them`);
-  return requireStaying(team);
+  return team;
 }
 
 /** Fault 404 if there is none. */
@@ -194,6 +205,29 @@ export function aboutUser({ id, email }: User): string {
 function requireStaying(team: Team): Team {
   if (team.deletingSince === null) return team;
   throw new Fault(409, `team "${team.slug}" is being deleted`);
+}
+
+/**
+ * Locks a team until the transaction ends, for changes that give it something. Fault 403 if it is being deleted: the
+ * request began before that.
+ */
+export async function holdStaying({ people }: Pick<Tables, "people">, teamId: string): Promise<void> {
+  if (!(await people.holdTeam(teamId))) throw new Fault(403, `the team ${teamId} is being deleted`);
+}
+
+/**
+ * Records that the team and everything that it owns is to be deleted; from then on its requests are refused. A running
+ * server does the rest, also one that starts later. Again for a team that is being deleted: nothing. Fault 409 for the
+ * team of the server itself.
+ */
+export async function beginTeamDeletion(services: PeopleServices, { id, slug }: Team): Promise<void> {
+  if (slug === DEFAULT_TEAM_SLUG) {
+    throw new Fault(409, `"${slug}" is the server's own team and cannot be deleted; \`sandlot limits\` can block it`);
+  }
+  await services.store.transaction(async (tables) => {
+    if (!(await tables.people.beginDeletion(id, services.clock.now()))) return;
+    await record(tables, services, { teamId: id, object: `team ${slug}` });
+  });
 }
 
 function notMember({ email }: User, { slug }: Team): Fault {

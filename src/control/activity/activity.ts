@@ -111,6 +111,14 @@ export class Activity implements LifecycleListener {
     await this.events.flush().catch(() => undefined);
   }
 
+  /** Writes what waits, and forgets a team without sandboxes: no row of it follows. Throws when the store fails. */
+  async forgetTeam(teamId: string): Promise<void> {
+    await this.events.flush();
+    await this.metrics.flush();
+    await this.logs.flush();
+    this.logs.forgetTeam(teamId);
+  }
+
   /** Samples metrics, sweeps, and resumes deliveries that a stop interrupted. */
   async start(): Promise<void> {
     await this.recorded();

@@ -118,10 +118,15 @@ export class MetricSamples {
       .map(({ id }) => id);
   }
 
+  /** Resolves when all samples so far are written. */
+  flush(): Promise<void> {
+    return this.#turns.run(() => this.#write());
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of this.#timers) timer.cancel();
-    await this.#turns.run(() => this.#write());
+    await this.flush();
   }
 
   #unwritten(teamId: string, sandboxId: string): MetricBlock[] {

@@ -149,6 +149,11 @@ export class SandboxLogs {
     }
   }
 
+  /** Forgets the logs of a deleted team's sandboxes, so that late lines of their guests are not written. */
+  forgetTeam(teamId: string): void {
+    for (const [id, known] of this.#known) if (known.teamId === teamId) this.#known.delete(id);
+  }
+
   /** Takes no more lines from guests, which keep theirs for the next start, and writes the waiting ones. */
   async close(): Promise<void> {
     this.#closed = true;

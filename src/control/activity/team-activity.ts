@@ -72,7 +72,8 @@ export class TeamActivities {
   async record(tables: Tables, changes: readonly ActivityChange[]): Promise<void> {
     const steps = Map.groupBy(changes, ({ teamId, at }) => `${teamId} ${stepBegin(at)}`);
     for (const [first, ...rest] of steps.values()) {
-      if (first === undefined) continue;
+      // Rows of a deleted team would fail, and with them all events that wait.
+      if (first === undefined || (await tables.people.team(first.teamId)) === undefined) continue;
       const all = [first, ...rest];
       await tables.teamActivity.add({
         teamId: first.teamId,

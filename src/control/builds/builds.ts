@@ -16,6 +16,7 @@ import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
+import { holdStaying } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-lookup.ts";
 import type { BuildLimits } from "./build-limits.ts";
@@ -259,6 +260,7 @@ export class Builds {
   async #requested(tables: Tables, request: BuildRequestOf): Promise<RequestedBuild> {
     const { ids, clock } = this.services;
     const fresh = { templateId: ids.templateId(), buildId: ids.uuid(), now: clock.now() };
+    await holdStaying(tables, request.team.id);
     const requested = await requestBuild(tables, request, fresh);
     const waiting = await tables.builds.countUnfinished("waiting", request.team.id);
     const most = this.limits.waitingPerTeam;

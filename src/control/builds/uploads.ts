@@ -150,6 +150,10 @@ export class Uploads {
     return this.services.blobs.touch(name);
   }
 
+  removeAllOf(teamId: string): Promise<void> {
+    return this.services.blobs.removeFolder(`${FOLDER}/${teamId}`);
+  }
+
   async #sweep(needed: () => ReadonlySet<string>): Promise<void> {
     const { blobs, clock } = this.services;
     const isOld = ({ usedAt }: StoredBlob) => usedAt + UPLOADS_KEPT_MS <= clock.now();

@@ -28,6 +28,7 @@ import type { Tables } from "../../store/store.ts";
 import { createApiKey, revokeApiKey } from "../access/keys.ts";
 import {
   addMember,
+  anyTeamWithId,
   chooseDefault,
   createTeam,
   createUser,
@@ -73,6 +74,17 @@ const teamRoutes: readonly Route[] = [
     async handle({ params, body, origin }, services) {
       const team = await teamWithId(services.store, params.teamID);
       return { body: await asTeam(services.store, await renameTeam({ ...services, origin }, team, body.name)) };
+    },
+  }),
+  route("DELETE /admin/teams/{teamID}", {
+    auth: "admin",
+    summary: "Delete a team with everything that it owns, in the background",
+    success: [{ status: 202, description: "Recorded; the team is gone once it is not listed", schema: adminTeam }],
+    errors: [409],
+    async handle({ params, origin }, { store, deleteTeam }) {
+      const team = await anyTeamWithId(store, params.teamID);
+      await deleteTeam(team, origin);
+      return { body: { ...(await asTeam(store, team)), state: "deleting" } };
     },
   }),
   route("POST /admin/teams/{teamID}/members", {

@@ -1,6 +1,8 @@
 /** The services of route handlers, and `route` typed for them. */
 import type { VolumeContent } from "../../contract/internal/volume-content.ts";
 import type { MachineReadings } from "../../contract/management/admin.ts";
+import type { Team } from "../../store/people.ts";
+import type { Origin } from "../access/audit.ts";
 import type { Activity } from "../activity/activity.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Uploads } from "../builds/uploads.ts";
@@ -22,6 +24,8 @@ export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
   definitions: readonly BuiltinDefinition[];
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;
+  /** Records the request; the rest follows in the background. */
+  deleteTeam(team: Team, origin: Origin | undefined): Promise<void>;
   lifecycle: Lifecycle;
   idempotentCreates: IdempotentCreates;
   volumes: Volumes;

@@ -1,6 +1,7 @@
 /**
  * Removes leftovers of templates: images that no build can start from, snapshots whose tag a newer one has taken,
- * builds of earlier versions of built-in templates, and abandoned builds. Runs periodically, and soon after a deletion.
+ * builds of earlier versions of built-in templates, templates of deleted teams, and abandoned builds. Runs
+ * periodically, and soon after a deletion.
  */
 
 import type { Timer } from "../../base/clock.ts";
@@ -69,6 +70,7 @@ export class Housekeeping {
     const event = "builds of earlier versions of built-in templates removed";
     if (builtins.count > 0) log.write({ level: "info", event, count: builtins.count });
     discard(builtins.checkpoints);
+    await store.teamRemnants.removeOrphans();
     // There may be more.
     if (snapshots.count === PER_ROUND) this.#isWanted = true;
     const named = await store.buildsInUse.images();

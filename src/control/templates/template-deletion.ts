@@ -3,12 +3,12 @@
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
-import type { Store } from "../../store/store.ts";
+import type { Store, Tables } from "../../store/store.ts";
 import type { Housekeeping } from "./housekeeping.ts";
 import type { ReadyPoolTargets } from "./ready-pool-targets.ts";
 import { findOwn } from "./team-template.ts";
 
-interface DeletionServices {
+export interface DeletionServices {
   store: Store;
   clock: Clock;
   builds: {
@@ -34,30 +34,52 @@ export type DeleteTemplate = (team: Team, written: string) => Promise<void>;
  * team's template.
  */
 export async function deleteTemplate(services: DeletionServices, team: Team, written: string): Promise<void> {
-  const { store, clock, builds, readyPoolTargets, housekeeping, lifecycle } = services;
+  const { store, clock } = services;
   const now = clock.now();
-  const { checkpoints, cancelled } = await store.transaction(async (tables) => {
+  const ended = await store.transaction(async (tables) => {
     // A tag is accepted and ignored, as clients expect.
     const { template } = await findOwn(tables, team, written);
     // Deleted first, so that a concurrent create is either counted below or finds the template gone.
-    await tables.templates.delete(template.id, now);
+    const ended = await endTemplate(tables, template.id, now);
     const sandboxes = await tables.sandboxes.countOf(template.id, team.id);
     if (sandboxes > 0) {
       const these = sandboxes === 1 ? "a sandbox of it is" : `${sandboxes} sandboxes of it are`;
       throw new Fault(400, `template "${written}" cannot be deleted while ${these} running or paused; kill them first`);
     }
-    const unfinished = [
-      ...(await tables.builds.unfinished("waiting", template.id)),
-      ...(await tables.builds.unfinished("building", template.id)),
-    ];
-    for (const { id } of unfinished) await tables.builds.fail(id, { message: REASON, step: null }, now);
-    return {
-      checkpoints: await tables.buildsInUse.checkpointsOf(template.id),
-      cancelled: unfinished.map(({ id }) => id),
-    };
+    return ended;
   });
-  for (const id of cancelled) builds.cancel(id, REASON);
-  lifecycle.discard(checkpoints);
+  removeEnded(services, ended);
+}
+
+/** As `deleteTemplate`, whatever runs from it: for a team whose own sandboxes are gone. */
+export async function deleteTemplateOf(services: DeletionServices, templateId: string): Promise<void> {
+  const { store, clock } = services;
+  removeEnded(services, await store.transaction((tables) => endTemplate(tables, templateId, clock.now())));
+}
+
+interface Ended {
+  checkpoints: readonly string[];
+  /** Ids of builds. */
+  cancelled: readonly string[];
+}
+
+async function endTemplate(tables: Tables, templateId: string, now: number): Promise<Ended> {
+  await tables.templates.delete(templateId, now);
+  const unfinished = [
+    ...(await tables.builds.unfinished("waiting", templateId)),
+    ...(await tables.builds.unfinished("building", templateId)),
+  ];
+  for (const { id } of unfinished) await tables.builds.fail(id, { message: REASON, step: null }, now);
+  return {
+    checkpoints: await tables.buildsInUse.checkpointsOf(templateId),
+    cancelled: unfinished.map(({ id }) => id),
+  };
+}
+
+/** In the background. */
+function removeEnded({ builds, readyPoolTargets, housekeeping, lifecycle }: DeletionServices, ended: Ended): void {
+  for (const id of ended.cancelled) builds.cancel(id, REASON);
+  lifecycle.discard(ended.checkpoints);
   readyPoolTargets.changed();
   housekeeping.soon();
 }

@@ -96,6 +96,8 @@ export class ControlFixture implements AsyncDisposable {
   publicUrl: string | undefined;
   privateRanges: readonly string[] = [];
   memoryBound: MemoryBound | undefined;
+  /** What the server uses in place of its store from the next start on. */
+  storeAs: (store: Store) => Store = (store) => store;
   /** From the next start on. */
   oidc: OidcSettings | undefined;
   /** Built-in templates from the next start on. */
@@ -130,7 +132,7 @@ export class ControlFixture implements AsyncDisposable {
   }
 
   async #boot(builtins: readonly BuiltinTemplate[] = [baseTemplate]): Promise<void> {
-    this.store = await openStore(this.#database, this.clock.now());
+    this.store = this.storeAs(await openStore(this.#database, this.clock.now()));
     const log = jsonLog(
       (line) => this.logLines.push(line),
       () => this.clock.now(),

@@ -163,6 +163,7 @@ export const WALK: Record<string, Walked> = {
   "GET /admin/teams": admins,
   "POST /admin/teams": admins,
   "PATCH /admin/teams/{teamID}": admins,
+  "DELETE /admin/teams/{teamID}": admins,
   "POST /admin/teams/{teamID}/members": admins,
   "PATCH /admin/teams/{teamID}/members/{userID}": admins,
   "DELETE /admin/teams/{teamID}/members/{userID}": admins,

@@ -14,6 +14,7 @@ import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
+import { holdStaying } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
@@ -98,6 +99,7 @@ export class Volumes {
       deletedAt: null,
     };
     await this.#written(volume.id, async (tables) => {
+      await holdStaying(tables, team.id);
       if (!(await tables.volumes.add(volume))) {
         throw new Fault(400, `this team has a volume "${name}" already; choose another name, or delete it`);
       }
@@ -150,6 +152,19 @@ export class Volumes {
       );
     });
     this.#removal.enqueue([volumeId]);
+  }
+
+  /** Deletes all volumes of a team whose sandboxes and templates are gone. Returns how many are not removed yet. */
+  async deleteAll(teamId: string): Promise<number> {
+    const { store, clock } = this.services;
+    const all = await store.volumes.allOf(teamId);
+    for (const { id, isReady, deletedAt } of all) {
+      // One that is not ready is being made; its maker finishes that first.
+      if (!isReady || deletedAt !== null) continue;
+      await this.#written(id, async ({ volumes }) => void (await volumes.markDeleted(id, clock.now())));
+      this.#removal.enqueue([id]);
+    }
+    return all.length;
   }
 
   /** Resolves requested mounts to volumes of the team. */

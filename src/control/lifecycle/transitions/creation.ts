@@ -184,6 +184,8 @@ async function record(
         // A copy outlives its template, as its original does.
         if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
         await requireVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
+        const team = await tables.people.team(sandbox.teamId);
+        if (team?.deletingSince !== null) throw new Fault(403, "the team of this sandbox is being deleted");
         await tables.sandboxes.add(sandbox);
         if (key !== undefined) await recordKey(tables, key, sandbox);
         // A running sandbox does not survive a crash of the machine, so its row need not. A change that must, such as a
