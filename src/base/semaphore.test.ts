@@ -35,7 +35,7 @@ test("at most the given number are inside at once, and others enter in order", a
   expect(visitors.order).toEqual(["a", "b", "c", "d", "e", "f"]);
 });
 
-// Seen to fail: the others waited behind the whole line.
+// Guards against one long queue that blocks all keys.
 test("a long queue of one key does not delay other keys", async () => {
   const visitors = new Visitors(new Semaphore(2));
   const line = Array.from({ length: 50 }, (_, at) => visitors.come(`many ${at}`, "many"));

@@ -41,7 +41,7 @@ const write = (workdir: string) =>
   });
 const workdirOf = () => layers.hold(KEY, async ({ context }) => context.workdir);
 
-// Seen to fail: a build that was cancelled took the layer with it that another was about to begin with.
+// Guards against a cancelled build that takes along the layer with which another is about to begin.
 test("a failed rewrite keeps the old layer for a build that is about to use it", async () => {
   await write("/before");
   beforeItIsWhole = async () => {

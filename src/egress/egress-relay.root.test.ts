@@ -115,7 +115,7 @@ async function openImpatient(checkMs: number): Promise<EgressRelay> {
   return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, checkMs });
 }
 
-// Seen before: after the server was blocked for ten seconds, connections of all sandboxes were cut.
+// Guards against a server that was blocked for ten seconds and cuts the connections of all sandboxes.
 test("a relay whose reply is still unread is not considered hung", async () => {
   const checkMs = 200;
   const others = pidsOfRelays();

@@ -32,7 +32,7 @@ test("without a slot the id range is returned", async () => {
   expect(free).toEqual([7]);
 });
 
-// Seen to fail without the wait: a create right after a pause was refused.
+// Guards against 503 for a create right after a pause.
 test("with all slots in use, a create waits for the next free one", async () => {
   const slots = new Slots();
   const all = Array.from({ length: slots.freeCount }, () => slots.take());

@@ -78,7 +78,8 @@ test("a sandbox that resumes while its previous slot is returned is ended like a
   expect(given).toEqual([1, 2]);
 });
 
-// Seen to fail: the slot went to a new sandbox, whose interface and rules were removed when the one before was gone.
+// Guards against a slot that goes to a new sandbox, whose interface and rules are removed when the previous one is
+// gone.
 test("the slot of a found sandbox that does not end is not reused until it is gone", async () => {
   const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
   mkdirSync(join(sandboxesFolder, "i1"));

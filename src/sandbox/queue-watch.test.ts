@@ -8,7 +8,7 @@ function record(id: string): SandboxRecord {
   return { id, pid: process.pid, pidStartTicks: 0, slot: 7, controlSecret: "secret" } as unknown as SandboxRecord;
 }
 
-// Seen before: a sandbox that was being paused by then was ended silently when its pause failed.
+// Guards against ending a sandbox silently that is being paused and whose pause fails.
 test("a sandbox that is removed during a check is skipped, and checked when it is back", async () => {
   const running = new RunningSandboxes("/run/sandboxes", { address: () => "198.18.0.7" });
   const last = `i${QUEUE_CHECK_TURN}`;

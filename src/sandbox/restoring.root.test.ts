@@ -7,7 +7,7 @@ import { restoreSandbox } from "./restoring.ts";
 
 const folder = folderOfFile("restoring");
 
-// Seen to fail: the disk was removed first, and copied then, where copies share no blocks.
+// Guards against removing the disk first, so that the copy shares no blocks.
 test("after a failure of any step everything is undone, once no step is running", async () => {
   const happened: string[] = [];
   const request = {

@@ -51,7 +51,7 @@ async function tenMore(kind: "netlink" | "ping" | "udp") {
   return queuedIn(holder.pid);
 }
 
-// Seen to fail for UDP without its lists: 3 000 sockets held 180 MB of the machine, and the cgroup counted 8.
+// Guards against UDP queues that no limit counts: 3 000 sockets held 180 MB of the machine, and the cgroup counted 8.
 test("queued bytes of netlink, ping and UDP sockets are counted, for one namespace only", async () => {
   const netlink = await tenMore("netlink");
   expect(netlink.sockets).toBeGreaterThanOrEqual(10);

@@ -16,7 +16,7 @@ const PROGRAM = `
   console.log(JSON.stringify({ failed, forward: readSetting("net.ipv4.ip_forward") }));
 `;
 
-// Seen before: changes of a killed server were taken for the machine's original settings.
+// Guards against taking changes of a killed server for the machine's original settings.
 test("earlier values are recorded before any change", async () => {
   const output = await run(["unshare", "--net", process.execPath, "-e", PROGRAM]);
   expect(JSON.parse(output)).toEqual({ failed: true, forward: "0" });

@@ -13,7 +13,7 @@ test("a command that times out is killed, and the 503 does not contain its argum
   await expect(named).rejects.toThrow("crun delete did not end within 50 ms");
 });
 
-// Seen to fail: a finished command counted as not done, and was undone.
+// Guards against a finished command that counts as failed and is undone.
 test("a command that ended in time is no timeout, however late its end is noticed", async () => {
   const heardLate = attempt(["sh", "-c", "sleep 0.1; echo done; exit 3"], { timeoutMs: 500 });
   await attempt(["true"]);

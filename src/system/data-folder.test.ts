@@ -12,7 +12,7 @@ const PROGRAM = `
   console.log(new DataFolder(path).tag);
 `;
 
-// Seen before: a server whose tag differs from the one in its folder, so that what it makes is never found again.
+// Guards against a server whose tag differs from the one in its folder, so that what it makes is never found again.
 test("processes that open a new folder concurrently agree on its tag", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const path = mkdtempSync(join(tmpdir(), "data-folder-"));

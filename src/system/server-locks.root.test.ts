@@ -10,7 +10,7 @@ const PROGRAM = join(import.meta.dir, "testing/counting.ts");
 const [PROCESSES, TIMES] = [4, 300];
 const folder = folderOfFile("locks");
 
-// Seen to fail when a lock counts whose file has been removed: some of the numbers were lost.
+// Guards against counting a lock whose file has been removed: some of the numbers are then lost.
 test("concurrent processes hold a lock one after the other, and leave no file", async () => {
   const [lock, file] = [`counting-${process.pid}`, join(folder, "number")];
   writeFileSync(file, "0");

@@ -1,7 +1,7 @@
 /**
  * The disk of a machine that loses power right after a pause. The disks of this server lie in one file; a copy of that
- * file, made while it is mounted, holds what has reached the disk and no unwritten pages. Seen to fail without the sync
- * of the pack, and without that of the large files.
+ * file, made while it is mounted, holds what has reached the disk and no unwritten pages. Guards against a missing sync
+ * of the pack, and of the large files.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, renameSync } from "node:fs";

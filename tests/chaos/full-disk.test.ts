@@ -34,7 +34,7 @@ async function changeState({ sandboxes }: Store): Promise<void> {
   expect((await sandboxes.abandonPause(pausing ?? row))?.state).toBe("running");
 }
 
-// Seen to fail without the room on both; without files that are written in place, btrfs ends this very process.
+// Guards against a missing reserve on both; without files that are written in place, btrfs ends this very process.
 describe.each(["ext4", "btrfs"] as const)("%s", (type) => {
   const goesOn = async () => {
     const folder = newDataFolder(`full-store-${type}`);

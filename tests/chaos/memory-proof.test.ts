@@ -2,8 +2,8 @@
  * A program that keeps changing 16 MiB of memory, a mapped file and a written file goes through pauses, resumes and
  * forks. Each time all of it is compared byte for byte with the expected content.
  *
- * SANDLOT_TEST_LONG=1 runs 1 000 cycles. Seen to fail in the first cycle when the disk was flushed before the processes
- * were frozen instead of after (checkpointing.ts): memory was right, both files were not.
+ * SANDLOT_TEST_LONG=1 runs 1 000 cycles. Guards against flushing the disk before the processes are frozen
+ * (checkpointing.ts): memory is then right, both files are not.
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";

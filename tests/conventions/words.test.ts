@@ -21,6 +21,8 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\bcomesBack\b|\bmayGoOn\b|\bLaterPart\b/, "willResume, isAllowed, LazyPart"],
   [/\bAnswer(?:Body|Head|Lines)\b|\bInnerDoor\b/, "response, or management socket"],
   [/\b(?:on|from) the shelf\b|\bShelf|\bshelve/, "ready pool"],
+  [/\bSeen (?:to fail|before)\b/, "Guards against …: comments describe the present"],
+  [/management interface/i, "management API"],
   [/\bOneAtATime|\bunmake\b|\bhearLog\b|\bputOffLog\b/, "SerialQueue, removeResources, requestLog, deferLog"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.

@@ -14,7 +14,7 @@ afterAll(() => {
   for (const socket of sockets) socket.destroy();
 });
 
-// Seen to fail with the number of requests that Bun allows by default: the 257th waits for ever.
+// Guards against Bun's default number of requests: the 257th waits forever.
 timed("hundreds of silent streams do not delay other responses", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const silent =

@@ -153,7 +153,8 @@ test("opened private networks are reached by name and through a proxy, other one
   expect(await curl(plugged, "http://private.test/", SITES["allowed.test"])).toContain("closed to every sandbox");
 });
 
-// Seen to fail without the rule: a process of root answered. The last test: the relay is gone afterwards.
+// Guards against a process of root that answers in place of the relay. This is the last test: the relay is gone
+// afterwards.
 test("when the relay is gone, a process on its port gets no connection of a sandbox", async () => {
   await using plugged = await namespaces.plug(policy({ allowNames: ["allowed.test"] }));
   const ask = () => curl(plugged, "http://allowed.test/reached", SITES["allowed.test"], "--connect-timeout", "2");

@@ -65,7 +65,7 @@ test.each(["plain", "gzip"])("a %s flood in response to the host does not grow t
   expect(await sandbox.kill()).toBe(true);
 });
 
-// Seen to fail with a reason for the break, which Bun prints with a stack.
+// Guards against a reason for the break, which Bun prints with a stack.
 test("an interrupted download or command leaves only log lines in the server's output", async () => {
   const before = server().output().length;
   const sandbox = await Sandbox.create(server().options);

@@ -49,8 +49,7 @@ const create = () => Sandbox.create({ ...server().options, ...LIFE });
 const asRoot = async (sandbox: Sandbox, command: string) =>
   (await sandbox.commands.run(command, { user: "root", timeoutMs: 120_000 })).stdout.trim();
 
-// Seen to fail without the bounds of its IPC namespace: the command was killed when its segments had taken all memory,
-// which they kept.
+// Guards against an IPC namespace without bounds: its segments take all memory and keep it, and the command is killed.
 test("memory that outlives processes leaves enough for the guest and other programs", async () => {
   const sandbox = await create();
   const guest = await asRoot(sandbox, "echo $PPID");
@@ -65,7 +64,7 @@ test("memory that outlives processes leaves enough for the guest and other progr
   await sandbox.kill();
 });
 
-// Seen to fail in the same way: 18446744073692774399 32000 32000 1024000000 500 32000 and 3 million inodes.
+// Guards against the same: 18446744073692774399 32000 32000 1024000000 500 32000 and 3 million inodes.
 test("a resumed sandbox has the same bounds", async () => {
   const sandbox = await create();
   await sandbox.pause();
@@ -93,7 +92,7 @@ for _ in range(500):
 print("all", flush=True)
 time.sleep(600)`;
 
-// Seen to fail with a keeper that only starts the guest again: it was ended again and again, for as long as was waited.
+// Guards against a keeper that only starts the guest again: it is then killed again and again.
 test("a guest killed for lack of memory restarts, even if all processes have its OOM score", async () => {
   const sandbox = await create();
   const guest = await asRoot(sandbox, "echo $PPID");

@@ -109,7 +109,7 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
     await sandbox.connect(LIFE);
   });
 
-  // Seen to fail without max= of devpts: one sandbox had 2 000 of the machine's 3 071 terminals.
+  // Guards against a devpts without max=: one sandbox had 2 000 of the machine's 3 071 terminals.
   test("has a bounded number of terminals, and others have theirs", async () => {
     const { stdout } = await startListening(sandbox, `exec python3 -c '${GREEDY}'`);
     expect(stdout.trim()).toBe(String(TERMINALS_PER_SANDBOX_MAX));
@@ -119,7 +119,7 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
   });
 });
 
-// Seen to fail with the kernel's own bound of 2 462 388 files on a machine of 24 GB: 630 MB of one sandbox's memory.
+// Guards against the kernel's own bound of 2 462 388 files on a machine of 24 GB: 630 MB of one sandbox's memory.
 test("open files are charged to the sandbox's memory, which runs out before the machine's limit", async () => {
   const sandbox = await create();
   const before = memoryOf(sandbox);
@@ -132,7 +132,7 @@ test("open files are charged to the sandbox's memory, which runs out before the 
   await sandbox.kill();
 });
 
-// Seen to fail without leaveMemoryToMachine(): 9223372036854771712, and the kernel could kill the server for it.
+// Guards against no bound (9223372036854771712), with which the kernel may kill the server.
 test("all sandboxes together leave a part of the memory to the machine", async () => {
   const sandbox = await create();
   const files = ["memory/sandlot/memory.limit_in_bytes", "sandlot/memory.max"].map((file) => join(CGROUP_ROOT, file));

@@ -1,7 +1,7 @@
 /**
- * Restrictions that a process sets for itself: each survives a pause, or cannot be set. Seen before: a process without
- * the store bypass, with tagged addresses, or without the time stamp counter lost that restriction on resume; a process
- * whose memory is never both writable and executable ended the checkpoint tool, twice.
+ * Restrictions that a process sets for itself: each survives a pause, or cannot be set. Guards against the loss, on
+ * resume, of the store bypass, tagged addresses or the time stamp counter, and against a process whose memory is never
+ * both writable and executable and that ends CRIU.
  */
 import { expect, test } from "bun:test";
 import { join } from "node:path";

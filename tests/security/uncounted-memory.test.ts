@@ -58,7 +58,7 @@ describe.each(["booted", "resumed"])("in a sandbox that was %s", (how) => {
     sandbox = await newSandbox(how);
   });
 
-  // Seen to fail with setsockopt() among the calls that are simply allowed: 8388608 on a machine that allows 4 MiB.
+  // Guards against an allowed setsockopt(): 8388608 on a machine that allows 4 MiB.
   test("no socket can enlarge its receive buffer", async () => {
     const kinds = "[(16, 3, 0), (2, 2, 1), (2, 2, 0), (1, 2, 0)]";
     const options =
@@ -67,7 +67,7 @@ describe.each(["booted", "resumed"])("in a sandbox that was %s", (how) => {
     expect(await python(sandbox, `import socket\n${grow}\nprint("held")`)).toBe("held");
   });
 
-  // Seen to fail in the same way: it was done.
+  // Guards against the same: the call succeeds.
   test.each([
     ["a filter", 26],
     ["a filter of a group of sockets", 51],
@@ -90,7 +90,7 @@ ${tell}`;
   });
 });
 
-// Seen to fail without QueueWatch: the sandbox went on, with 43 MB of the machine's that its cgroup did not count.
+// Guards against 43 MB of the machine's memory that the sandbox's cgroup does not count.
 test.each([
   ["netlink", "booted"],
   ["ping", "resumed"],

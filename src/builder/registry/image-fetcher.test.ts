@@ -20,7 +20,7 @@ const commands = {
   upload: async () => undefined,
 } as unknown as GuestCommands;
 
-// Seen to fail: a build that began with an image of a build that had failed did not find it.
+// Guards against the removal of an image of a failed build with which another build begins.
 test("an image on disk is not collected while its fetch sandbox ends", async () => {
   const holds = new Leases();
   const there = new Set<string>();

@@ -120,7 +120,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(lasted).toEqual([5_000, 5_000, undefined]);
       });
 
-      // Seen to fail: all of its metadata was stored again with each new timeout.
+      // Guards against storing all metadata again with each new timeout.
       test("leave out long metadata", async () => {
         const id = await f.create({ metadata: { long: "x".repeat(32 * 1024) }, timeout: 60 });
         await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 90 });

@@ -97,7 +97,7 @@ describe("samples", () => {
     expect(after.length).toBeGreaterThan(before.length);
   });
 
-  // Seen to fail: those from before the pause were gone.
+  // Guards against losing the metrics from before the pause.
   test("from before a pause are kept if they could not be written then", async () => {
     const id = await f.create({ timeout: 3600 });
     await f.passBy(12_000);

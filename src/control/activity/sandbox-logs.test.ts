@@ -230,7 +230,7 @@ describe("towards the host", () => {
     expect(texts(await entries(id, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
   });
 
-  // Seen to fail: nothing more was written of this log, nor of others that were written with it.
+  // Guards against a log that stops for good, with all others that were written with it.
   test("a store that fails after writing continues with the next lines", async () => {
     const id = await f.create();
     await say(id, [line("a")]);
@@ -249,7 +249,7 @@ describe("towards the host", () => {
     expect(new Set(texts(await entries(id, "?direction=forward")))).toEqual(new Set(["Sandbox created", "a", "b"]));
   });
 
-  // Seen to fail: the lines after the log that was too long were to be written again, which the store refused for good.
+  // Guards against lines behind an overlong log that are written again and rejected for good.
   test("a store that cannot trim a long log writes nothing twice", async () => {
     const [long, short] = [await f.create(), await f.create()];
     const many = Array.from({ length: 4000 }, () => line("x"));

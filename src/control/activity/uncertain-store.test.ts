@@ -14,7 +14,7 @@ const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset
 
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
-    // Seen to fail: no event of any team was recorded any more, and no webhook told.
+    // Guards against a lost reply that stops the events and webhooks of all teams.
     test("a retried event is recorded once, reported once, and delays nothing", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED], signatureSecret: "s3cret" };
@@ -39,7 +39,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.posted).toHaveLength(2);
     });
 
-    // Seen to fail: the first was counted again, behind the second, and the team was said to run one as before.
+    // Guards against counting the first change again behind the second, which leaves a running sandbox too many.
     test("a change without an event is not counted again after a later event", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const sandbox = (await f.store.sandboxes.byId(await f.create({ timeout: 60 }))) ?? expect.unreachable();

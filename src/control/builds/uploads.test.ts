@@ -230,7 +230,7 @@ test("files that no build has used for long are removed, except those that a bui
   expect(await blobs()).toEqual([own(used)]);
 });
 
-// Seen to fail: the client was told that its files were present, did not send them, and its build was refused.
+// Guards against a client that hears that its files are present, does not send them, and has its build rejected.
 test("files that a client was told about during a removal are kept", async () => {
   const request = "cd".repeat(32);
   for (const hash of [HASH, request]) await put((await link(hash)).url, TAR);

@@ -59,7 +59,7 @@ for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     const opened = async () => ControlFixture.open(new FakeHost(), await fresh());
 
-    // Seen to fail: 500, it never ended, and its checkpoint stayed.
+    // Guards against 500, a resume that never ends, and a checkpoint that stays.
     test("a resume completes once and removes its checkpoint", async () => {
       await using f = await opened();
       const id = await f.create();
@@ -72,7 +72,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.host.destroyed).toEqual([id]);
     });
 
-    // Seen to fail: callers waiting for the resume waited on, and the requested kill did not happen.
+    // Guards against callers that wait on, and a requested kill that does not happen.
     test.each([true, false])(
       "a failed resume leaves the sandbox paused, or killed if that was requested: %p",
       async (isKilled) => {
@@ -94,7 +94,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       },
     );
 
-    // Seen to fail: 500, and neither told nor ended.
+    // Guards against 500, and a kill that is neither reported nor done.
     test.each([true, false])("a pause completes, or ends in the requested kill: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
@@ -112,7 +112,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.eventsOf(id)).toEqual(["created", isKilled ? "killed" : "paused"]);
     });
 
-    // Seen to fail: 500.
+    // Guards against 500.
     test.each(["resumes", "kills"])(
       "a pause gets its result from the sandbox, which another call %s meanwhile",
       async (what) => {
@@ -129,7 +129,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       },
     );
 
-    // Seen to fail: the sandbox could not be reached or paused until the next start.
+    // Guards against a sandbox that cannot be reached or paused until the next start.
     test("a failed pause leaves the sandbox reachable", async () => {
       await using f = await opened();
       const id = await f.create();
@@ -139,7 +139,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.find(id)?.isOpen).toBe(true);
     });
 
-    // Seen to fail: likewise.
+    // Guards against a sandbox that cannot be reached or paused until the next start.
     test("a failed pause at the end of a timeout leaves the sandbox reachable, and is counted", async () => {
       await using f = await opened();
       const id = await f.create({ timeout: 1, autoPause: true });
@@ -151,7 +151,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
     });
 
-    // Seen to fail: the requested kill did not happen.
+    // Guards against a requested kill that does not happen.
     test.each([true, false])("a snapshot completes, or ends in the requested kill: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
@@ -187,7 +187,8 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([f.eventsOf(id).filter((event) => event === "killed"), f.host.destroyed]).toEqual([["killed"], [id]]);
     });
 
-    // Seen to fail: it ran on, or its checkpoint stayed, until the next start, and another kill said that it was gone.
+    // Guards against a sandbox that runs on, a checkpoint that stays until the next start, and a kill that finds
+    // nothing.
     test.each([true, false])("a kill of a sandbox, paused (%p), removes it once", async (isPaused) => {
       await using f = await opened();
       const id = await f.create();
@@ -199,7 +200,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([await f.store.sandboxes.byId(id), f.eventsOf(id).at(-1)]).toEqual([undefined, "killed"]);
     });
 
-    // Seen to fail: its row stayed until the next start.
+    // Guards against a row that stays until the next start.
     test("a sandbox that the host lost is removed", async () => {
       await using f = await opened();
       const id = await f.create();
@@ -209,7 +210,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([await f.store.sandboxes.byId(id), f.eventsOf(id).at(-1)]).toEqual([undefined, "killed"]);
     });
 
-    // Seen to fail: every operation on the sandbox was refused until the next start.
+    // Guards against a sandbox whose every operation is rejected until the next start.
     test.each([
       ["beginPause", "pause", "running"],
       ["beginSnapshot", "snapshots", "running"],
@@ -226,7 +227,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await call()).status).toBeLessThan(300);
     });
 
-    // Seen to fail: it was listed as running, though it was not there.
+    // Guards against a sandbox that is listed as running and is not there.
     test("a create whose reply is lost leaves no sandbox", async () => {
       await using f = await opened();
       const { transaction } = f.store;
@@ -240,7 +241,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([(await f.call("GET", "/sandboxes")).body, f.host.running]).toEqual([[], []]);
     });
 
-    // Seen to fail: its kill was reported twice.
+    // Guards against a kill that is reported twice.
     test("a kill that another call sees before its caller is reported once", async () => {
       await using f = await opened();
       const id = await f.create();
@@ -267,7 +268,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.eventsOf(id)).toEqual(["created", "killed"]);
     });
 
-    // Seen to fail: the checkpoint that it was resumed from stayed until the next start.
+    // Guards against a checkpoint that stays until the next start.
     test.each([true, false])(
       "a resume gets its result from the sandbox, which another call ends meanwhile, completely: %p",
       async (isGone) => {
@@ -290,7 +291,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       },
     );
 
-    // Seen to fail: the pause that had begun since was given up, and the sandbox lost.
+    // Guards against giving up the pause that has begun since, which loses the sandbox.
     test("a pause that fails at the moment of expiry is repeated", async () => {
       await using f = await opened();
       const id = await f.create({ timeout: 1, autoPause: true });
@@ -308,7 +309,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.store.sandboxes.byId(id))?.state).toBe("paused");
     });
 
-    // Seen to fail: the sandbox that was being paused was paused once more at the same time, and lost.
+    // Guards against a second pause of the same sandbox at the same time, which loses it.
     test("each sandbox is paused once when some replies to expiries are lost", async () => {
       await using f = await opened();
       const [first, second] = [await f.create({ timeout: 1, autoPause: true }), await f.create({ autoPause: true })];
@@ -332,7 +333,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       for (const id of [first, second]) expect((await f.store.sandboxes.byId(id))?.state).toBe("paused");
     });
 
-    // Seen to fail: the one ran on, the other was neither paused nor could it be resumed, until the next start.
+    // Guards against one sandbox that runs on, and another that can be neither paused nor resumed until the next start.
     test("expiries end or pause each sandbox once", async () => {
       await using f = await opened();
       const [ended, paused] = [await f.create({ timeout: 1 }), await f.create({ timeout: 1, autoPause: true })];

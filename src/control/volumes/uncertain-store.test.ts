@@ -16,7 +16,7 @@ function loseReply({ store }: ControlFixture): void {
 
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
-    // Seen to fail: the name was taken until the next start.
+    // Guards against a name that stays taken until the next start.
     test("a volume whose creation failed can be created again", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       loseReply(f);
@@ -25,7 +25,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(201);
     });
 
-    // Seen to fail: its content stayed until the next start.
+    // Guards against content that stays until the next start.
     test("a deleted volume is removed", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };

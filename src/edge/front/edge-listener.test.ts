@@ -150,7 +150,7 @@ describe("a connection", () => {
     expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
   });
 
-  // Seen to fail without the header: clients sent their next request on the closing connection.
+  // Guards against a response without the header: clients then send their next request on the closing connection.
   test("with a long unread body is closed after its response, which says so", async () => {
     using client = new Client();
     handle = (request) => ok(request, "no");

@@ -1,6 +1,6 @@
 /**
- * GET and HEAD with a body: the body reaches the service over every kind of connection. Seen to fail with Bun's own
- * server in front, which drops such bodies.
+ * GET and HEAD with a body: the body reaches the service over every kind of connection. Guards against Bun's own server
+ * in front, which drops such bodies.
  */
 import { describe, expect, test } from "bun:test";
 import { connect as connectHttp2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";

@@ -11,7 +11,7 @@ const HOST = "a.test";
 /** HEAD of / by https, from the table of HPACK where it has them. */
 const ASKED = Buffer.from(`\x02\x04HEAD\x87\x84\x01${String.fromCharCode(HOST.length)}${HOST}`, "latin1");
 
-// Response heads wait for no window. Seen to fail with a connection that is read however much waits to be sent.
+// Response heads wait for no window. Guards against a connection that is read however much waits to be sent.
 test("a client that reads no responses is not served further requests", async () => {
   const headers = new HeaderLines();
   headers.append("x-long", "~".repeat(30_000));

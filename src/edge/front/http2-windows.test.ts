@@ -125,7 +125,8 @@ test("an initial window that makes a stream's window too large ends the connecti
   await until("the connection is closed", () => client.socket.destroyed);
 });
 
-// The library counts DATA of closed streams, the edge that of others. Seen to fail when their steps exceed the window.
+// The library counts DATA of closed streams, the edge that of others. Guards against steps of both that together exceed
+// the window.
 test("a client that respects the connection's window always gets window updates", async () => {
   handle = (request) => {
     if (request.target === "/refused")

@@ -37,7 +37,7 @@ test("pipelined requests never share a connection and never arrive twice", async
 });
 
 describe("the edge is not an open proxy", () => {
-  // Seen to fail, as TRACE below, without the refusal by method.
+  // Guards against forwarding the method, as does the test of TRACE below.
   test("CONNECT is rejected for a sandbox, and passed to the management API otherwise", async () => {
     const host = hostOf(service.port);
     expect(await edge.raw(`CONNECT ${host}:80 HTTP/1.1\r\nHost: ${host}\r\n\r\n`, headed)).toStartWith("HTTP/1.1 405 ");
@@ -64,7 +64,7 @@ describe("the edge is not an open proxy", () => {
     expect(elsewhere.received).toEqual([]);
   });
 
-  // Seen to fail with the target resolved against the address as a URL.
+  // Guards against a target that is resolved against the address as a URL.
   test.each(["//evil.example/x", "/@evil.example/", "/\\evil.example", "/:80@evil.example/"])(
     "the target %s stays a path",
     async (target) => {
@@ -88,7 +88,7 @@ describe("the edge is not an open proxy", () => {
   );
 });
 
-// Seen to fail: without a usable Host, Bun hands out a target undecoded, and these letters end in the bytes of CR, LF,
+// Guards against Bun's undecoded target of a request without a usable Host: these letters end in the bytes of CR, LF,
 // space and "c".
 describe("characters that truncate to line ends stay characters", () => {
   const smuggled = "/x\u0120HTTP/1.1\u010d\u010ainjected:\u0120yes\u010d\u010a\u010d\u010aPOST\u0120/smuggled";
@@ -114,7 +114,7 @@ describe("characters that truncate to line ends stay characters", () => {
   });
 });
 
-// Seen to fail: the service was asked for /hidden?/p and /hidden/p.
+// Guards against a request for /hidden?/p or /hidden/p.
 test.each(["/hidden?", "/hidden", "#", "\\x", "?x"])("a Host that ends in %s does not change the path", async (end) => {
   for (const host of [
     `${hostOf(service.port)}${end}\r\n`,

@@ -10,7 +10,8 @@ const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r
 
 const edge = edgeOfFile();
 
-// Seen to fail without `server.timeout(request, 0)`; the first, with a time for each request of the inner server.
+// Guards against the time limits of Bun's servers: that of a silent request, and that of each request of the inner
+// server.
 test("a late response, a pausing response and a pausing upload arrive complete", async () => {
   await using thinking = await RawService.start(async (socket) => {
     await Bun.sleep(SILENCE_MS);

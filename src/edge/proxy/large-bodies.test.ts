@@ -44,7 +44,7 @@ afterAll(() => service.stop(true));
 
 const expected = digest(pieces(PIECES));
 
-// Seen to fail with bodies gathered before they are sent.
+// Guards against bodies that are gathered before they are sent.
 test.each(["GET", "POST"])("256 MiB by %s arrive complete, in little memory", async (method) => {
   await using alone = await EdgeProcess.start();
   const before = await alone.peakBytes();
@@ -58,7 +58,7 @@ test.each(["GET", "POST"])("256 MiB by %s arrive complete, in little memory", as
   expect((await alone.peakBytes()) - before).toBeLessThan(GROWTH_MAX_BYTES);
 });
 
-// Seen to fail with a stream that buffers without a limit, as does the one below.
+// Guards against a stream that buffers without a limit, as does the next test.
 test("a client that does not read blocks the service", async () => {
   let written = 0;
   await using flood = await RawService.start((socket) => {

@@ -56,7 +56,7 @@ describe("the request reaches the service", () => {
     expect(names.filter(Boolean).sort()).toEqual(["connection", "host", "x-kept"]);
   });
 
-  // Seen to fail where fetch carries any of these: it adds Accept, User-Agent or a length of 0.
+  // Guards against requests that fetch changes: it adds Accept, User-Agent or a length of 0.
   test.each([
     ["GET", "", []],
     ["GET", "User-Agent: me\r\n", ["user-agent"]],

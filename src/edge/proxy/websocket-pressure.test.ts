@@ -24,7 +24,7 @@ function byHand(then: (socket: Socket) => void): Promise<RawService> {
 }
 
 describe("a side that does not read", () => {
-  // Seen to fail without the pause.
+  // Guards against a client that is read while the service is not.
   test("a service that reads nothing blocks the client", async () => {
     await using service = await byHand((socket) => socket.pause());
     const socket = edge.websocket(service.port);

@@ -60,7 +60,7 @@ describe("when the port has no listener", () => {
     expect(await (await response).text()).toBe(String(body.length));
   });
 
-  // Seen to fail: the time was up without another look at the port.
+  // Guards against a lookup that ends with its time, without another check of the port.
   test("a service that starts during a slow look-up in the guest gets the request", async () => {
     const port = await closedPort();
     let service: ReturnType<typeof echoingLength> | undefined;

@@ -7,7 +7,7 @@ import { LIST_ENTRIES_MAX, list, remove } from "./tree.ts";
 const ROUNDS = 100;
 const root = folderOfFile("tree");
 
-// Seen to fail: a file that vanished between two looks "could not be removed: ENOENT".
+// Guards against "could not be removed: ENOENT" for a file that vanished between two checks.
 test("a concurrent removal is not an error", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const top = `${root}/${round}`;

@@ -49,8 +49,8 @@ const sha256 = async (path: string) => {
   return (await new Response(child.stdout).text()).split(" ")[0];
 };
 
-// Seen to fail with the destination written in place, with parts removed as they are copied, and with the temporary
-// file kept.
+// Guards against writing the destination in place, removing parts while they are copied, and keeping the temporary
+// file.
 test("a full disk is 507; parts and the earlier file are unchanged, and nothing is left", async () => {
   const full = `${guest.folder}/full`;
   mkdirSync(full);
@@ -96,8 +96,8 @@ describe("while the parts are copied,", () => {
     expect(existsSync(`${folder}/a`)).toBe(true);
   };
 
-  // Seen to fail without the comparison after the copy (added data went with the part, cut data was missing), without
-  // the one after the open, and to hang without O_NONBLOCK when a pipe had taken the name.
+  // Guards against a part that changes: without the comparison after the copy, added data goes with the part and cut
+  // data is missing. A part replaced by a pipe must not block the open.
   test.each([
     ["the first part grows", () => appendFileSync(`${folder}/a`, "more")],
     ["the first part is cut", () => writeFileSync(`${folder}/a`, "")],
@@ -121,7 +121,7 @@ describe("while the parts are copied,", () => {
     expectUntouched();
   });
 
-  // Seen to fail without a look at the signal.
+  // Guards against work that goes on after the client has disconnected.
   test("the client disconnects: nothing is done", async () => {
     const client = new AbortController();
     await expect(
@@ -134,7 +134,7 @@ describe("while the parts are copied,", () => {
     expect(existsSync(`${folder}/b`)).toBe(true);
   });
 
-  // Seen to fail with parts removed without another look.
+  // Guards against removing a part that has changed since it was copied.
   test("a copied part is written to: it stays", async () => {
     await run(interrupted(() => appendFileSync(`${folder}/a`, "later"), 2));
     expect(readFileSync(`${folder}/whole`, "utf8")).toBe("a".repeat(1000) + "b".repeat(1000));
@@ -169,8 +169,8 @@ test("a client that disconnects leaves no temporary file", async () => {
   expect(readdirSync(folder).sort()).toEqual(isWhole ? ["whole"] : ["part-0", "part-1"]);
 });
 
-// Seen to fail with calls that wait on the event loop's thread (an answer took 696 ms), and with a part as the slice
-// (259 MiB more).
+// Guards against calls that block the event loop (a response took 696 ms), and a slice as large as a part (259 MiB
+// more).
 timed("large parts are joined in constant memory, while other requests are answered", async () => {
   const { paths, sha256: expected } = writeParts(3, process.env.SANDLOT_TEST_LONG === "1" ? 256 : 96);
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");

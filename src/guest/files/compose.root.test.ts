@@ -218,7 +218,7 @@ describe("an invalid request is rejected and changes nothing:", () => {
     expect(existsSync(`${folder}/whole`)).toBe(false);
   });
 
-  // Seen to fail with paths compared as texts only.
+  // Guards against comparing paths as texts only.
   test("a source that is the destination, by any name", async () => {
     symlinkSync("a", `${folder}/link`);
     linkSync(`${folder}/a`, `${folder}/hard`);

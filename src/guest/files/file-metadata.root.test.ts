@@ -150,8 +150,8 @@ describe("where metadata cannot be kept", () => {
       expect(await shown(`${place}/file`)).toBeUndefined();
     }));
 
-  // Seen to fail with the truncation before the attributes (the content was gone), and without `putBack` (the set was
-  // half).
+  // Guards against truncating the file before the attributes are set (its content is gone), and attributes of which
+  // only some are set.
   test("without space for it the response is 507; a new file is removed, an old one unchanged", () =>
     onSmallDisk(async (place) => {
       const much = { "X-Metadata-A": "small", "X-Metadata-B": "v".repeat(3000) };

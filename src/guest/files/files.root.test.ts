@@ -128,7 +128,7 @@ describe("an upload", () => {
     expect(existsSync(`${folder}/x`)).toBe(false);
   });
 
-  // Seen to fail with ENOSPC left out of the table of full disks: 500.
+  // Guards against 500 for ENOSPC.
   test("to a full disk is 507", async () => {
     const full = `${guest.folder}/full`;
     mkdirSync(full);
@@ -190,7 +190,7 @@ describe("a download", () => {
   });
 });
 
-// Seen to fail with pieces of uploads left to the collector.
+// Guards against pieces of uploads that are left to the garbage collector.
 describe("in little memory,", () => {
   const MIB = 1024 * 1024;
   const GROWTH_MAX_KIB = 40 * 1024;

@@ -40,7 +40,7 @@ describe("of 10 GiB, mostly hole,", () => {
   /** All bytes that the daemon has read, by any call. */
   const bytesRead = () => Number(/rchar: (\d+)/.exec(readFileSync(`/proc/${guest.pid}/io`, "utf8"))?.[1]);
 
-  // Seen to fail with the file read from its start and cut afterwards.
+  // Guards against reading the file from its start and cutting it afterwards.
   test.each([
     ["bytes=0-4", "first", `bytes 0-4/${SIZE}`],
     [`bytes=${5 * GIB}-${5 * GIB + 10}`, "beyond four", `bytes ${5 * GIB}-${5 * GIB + 10}/${SIZE}`],
@@ -58,7 +58,7 @@ describe("of 10 GiB, mostly hole,", () => {
     expect(bytesRead() - before).toBeLessThan(256 * 1024);
   });
 
-  // Seen to fail with the part read whole before it is sent.
+  // Guards against reading the whole part before it is sent.
   test("64 MiB from the middle arrive complete, in constant memory", async () => {
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
     const before = await guest.memoryKib();

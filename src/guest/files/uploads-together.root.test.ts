@@ -66,7 +66,7 @@ describe("an interrupted upload", () => {
     expect(readFileSync(path, "utf8")).toBe("partial");
   });
 
-  // Seen to fail, as the first one, without removePartial().
+  // Guards against partial files that stay, as does the first test.
   test("inside a form keeps the earlier files, and removes its own", async () => {
     const part = (name: string, content: string) =>
       `--b\r\nContent-Disposition: form-data; name="file"; filename="${folder}/${name}"\r\n\r\n${content}`;
@@ -79,7 +79,7 @@ describe("an interrupted upload", () => {
     expect(readFileSync(`${folder}/one`, "utf8")).toBe("first");
   });
 
-  // Seen to fail without `overlapped` at the removal: the file of the upload that was answered 200 was gone.
+  // Guards against removing the file of an upload that has got 200.
   test("keeps a file that another upload has written to", async () => {
     const path = `${folder}/shared`;
     const first = await begin(path, 9000);
@@ -93,7 +93,7 @@ describe("an interrupted upload", () => {
 });
 
 describe("two uploads to one file at the same time", () => {
-  // Seen to fail without the truncation at the end: the short one, though last, left the tail of the long one.
+  // Guards against a short file, though last, that keeps the tail of the long one.
   test.each(["by one name", "by two hard links", "by a link"])(
     "leave the length of the one that ends last, %s",
     async (how) => {
@@ -148,7 +148,7 @@ describe("two uploads to one file at the same time", () => {
   });
 });
 
-// Seen to fail with the length set at the end of every upload.
+// Guards against setting the length at the end of every upload.
 test("data that a program appends during an upload stays", async () => {
   const path = `${folder}/log`;
   const upload = await begin(path, 6);

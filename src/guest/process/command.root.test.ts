@@ -77,7 +77,7 @@ describe("a directory to start in", () => {
     }
   }
 
-  // Seen to fail with a look at it with our own rights.
+  // Guards against checking the folder with the guest's own rights.
   test.each([
     ["700", "closed", [1]],
     ["700", "closed/open", [1]],
@@ -103,7 +103,7 @@ describe("a directory to start in", () => {
     for (let count = 0; count < 100; count++) enter("700", [1, 2, 3], "closed");
     expect(process.getgroups?.()).toEqual(groups);
     expect(readdirSync("/root").length).toBeGreaterThanOrEqual(0);
-    // Seen to fail without openMemoryAgain().
+    // Guards against a guest whose memory file belongs to another user.
     expect(library().prctl(PR_GET_DUMPABLE, 0n, 0n, 0n, 0n)).toBe(1);
   });
 });

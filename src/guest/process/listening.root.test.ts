@@ -59,7 +59,7 @@ describe("a listener", () => {
     const taking = listener.ended(QUIET_MS).then((event) => {
       ended = event;
     });
-    // Seen to fail with a finish() that wakes a reader while output waits.
+    // Guards against waking a reader while output still waits.
     listener.finish(end);
     await Bun.sleep(0);
     expect(ended).toBeUndefined();
@@ -78,7 +78,7 @@ describe("a listener", () => {
     expect(taken(listener)).toEqual([3]);
   });
 
-  // Seen to fail without a look at when output was taken last.
+  // Guards against counting from the last output instead of the last read.
   timed("is idle only after a time without reading", async () => {
     const listener = listen(10_000);
     const idle = listener.ended(300);
@@ -92,7 +92,7 @@ describe("a listener", () => {
     expect(performance.now() - began).toBeGreaterThan(750);
   });
 
-  // Seen to fail with a close() that leaves the source waiting for room.
+  // Guards against a closed listener that leaves the source waiting for room.
   test("that is closed has no effect", async () => {
     const listener = listen(100);
     const room = listener.offer(chunk(1));
@@ -126,7 +126,7 @@ describe("the listeners of one process", () => {
     await received.ended;
   });
 
-  // Seen to fail with an audience that waits for its first listener.
+  // Guards against a process that waits for its first listener.
   test("if there are none, output is discarded and the process continues", async () => {
     const unheard = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero; exit 4"), false, sink));
     expect((await unheard.ended).exitCode).toBe(4);
@@ -144,7 +144,7 @@ describe("the listeners of one process", () => {
     ],
   ] as const;
 
-  // Seen to fail with a publish() that never asks the process to wait.
+  // Guards against a publisher that never pauses the process.
   test.each(carriers)("block the process on %s while one is slow, and lose nothing", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 60_000 };
     const bytes = 4_000_000;
@@ -159,7 +159,7 @@ describe("the listeners of one process", () => {
     await source.ended;
   });
 
-  // Seen to fail with an end that is told a fixed time after the process has gone.
+  // Guards against reporting the end a fixed time after the process has gone.
   test("get all output of a signalled process before its end, however slow they are", async () => {
     const [go, written] = [`${guest.folder}/go`, `${guest.folder}/written`];
     const script = `printf x; until [ -e ${go} ]; do sleep 0.01; done; head -c 50000 /dev/zero; : > ${written}; exec sleep 600`;
@@ -178,7 +178,7 @@ describe("the listeners of one process", () => {
     expect(await drain(slow)).toBe(50_001);
   });
 
-  // Seen to fail without the timer that watches for a stall.
+  // Guards against one stalled listener that blocks the others.
   test.each(carriers)("continue without the one that stalled (%s)", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 50 };
     const source = new GuestProcess(carrier("head -c 2000000 /dev/zero"), {}, bounds);
@@ -194,7 +194,7 @@ describe("the memory of the table", () => {
   const by = (selector: { case: "pid"; value: number } | { case: "tag"; value: string }) =>
     ({ $typeName: "process.ProcessSelector", selector }) as const;
 
-  // Seen to fail with a table that keeps ends forever, and with one that keeps none.
+  // Guards against a table that keeps ended processes forever, and one that keeps none.
   timed("keeps an ended process for a while", async () => {
     const table = new ProcessTable(100);
     const gone = sleeper();
@@ -216,7 +216,7 @@ describe("the memory of the table", () => {
     expect(performance.now() - began).toBeLessThan(2_000);
   });
 
-  // Seen to fail with a table that forgets nothing when a process is added.
+  // Guards against a table that removes nothing when a process is added.
   test("a new process with the same tag replaces it", async () => {
     const table = new ProcessTable();
     const first = sleeper("web");
@@ -253,8 +253,7 @@ describe("a daemon's streams", () => {
     expect(kinds).toEqual(["start", "keepalive", "keepalive", "data", "end", "trailer"]);
   });
 
-  // Seen to fail with a daemon that kills the process when its client leaves, and with an audience that waits for a
-  // listener.
+  // Guards against killing the process when its client leaves, and waiting for a new listener.
   test("a client that reads nothing blocks the process until it disconnects", async () => {
     const { pid, rest: stalled } = await processes.start(shell("trap '' PIPE; exec cat /dev/zero"));
     const written = () => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);

@@ -8,7 +8,7 @@ import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../test
 const guest = await guestOfFile();
 const processes = new ProcessCalls(guest);
 
-// Seen to fail with a table that knows no more than 64 processes.
+// Guards against a table of at most 64 processes.
 test("a hundred processes at once each have their own input, output and end", async () => {
   const numbers = Array.from({ length: 100 }, (_, at) => at);
   const started = await Promise.all(
@@ -23,7 +23,7 @@ test("a hundred processes at once each have their own input, output and end", as
   );
 });
 
-// Seen to fail with a search that takes the first process of the tag.
+// Guards against a search that takes the first process with the tag.
 test("a tag refers to its newest process, and after its end to the previous one", async () => {
   const sleeper = { ...shell("exec sleep 300"), tag: "same" };
   const first = await processes.start(sleeper);
@@ -57,7 +57,7 @@ async function startedAs(tag: string): Promise<AsyncDisposable> {
   };
 }
 
-// Seen to fail with a lifetime that is forgotten at the exit of the process itself: the end was never told.
+// Guards against a timeout that is dropped at the exit of the process itself: the end is then never reported.
 test("the timeout also ends the wait for an orphan that holds the output", async () => {
   const lifetime = { "Connect-Timeout-Ms": "3000" };
   const { pid, rest } = await processes.start(shell("sleep 300 & echo $!; exit 3"), lifetime);
@@ -67,7 +67,7 @@ test("the timeout also ends the wait for an orphan that holds the output", async
   process.kill(orphan, "SIGKILL");
 });
 
-// Seen to fail with a daemon that reads no more once the end was told: the orphan died of SIGPIPE.
+// Guards against closing the output once the end was reported: the orphan dies of SIGPIPE.
 test("an orphan may continue to write after its parent's end was reported", async () => {
   const trace = `${guest.folder}/orphan`;
   const script = `(trap '' TERM; echo ready; while [ ! -e ${trace}.go ]; do sleep 0.05; done; echo unheard; sleep 0.1; echo unheard && echo lived > ${trace}) & wait`;

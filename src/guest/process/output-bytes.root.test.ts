@@ -36,7 +36,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     expect(Buffer.concat(received)).toEqual(all);
   });
 
-  // Seen to fail with a daemon that makes text of each chunk.
+  // Guards against decoding each chunk as text.
   test("a character written in two halves arrives in two halves", async () => {
     const processes = new ProcessCalls(speaking(guest, encoding));
     const script = "printf '\\342\\202'; read -r _; printf '\\254'";
@@ -50,7 +50,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 });
 
-// Seen to fail with a Subscription of unbounded buffer (memory) and with one that drops data when full (bytes).
+// Guards against a subscription with an unbounded buffer (memory), and one that drops data when full (bytes).
 test("a flood reaches three listeners completely, also a slow one, in bounded memory", async () => {
   const processes = new ProcessCalls(guest);
   const bytes = 100_000_000;

@@ -29,7 +29,7 @@ async function readFrom(script: string, take: Take, isShared = () => false): Pro
 const digestOf = (script: string) =>
   new Bun.CryptoHasher("sha256").update(Bun.spawnSync(["sh", "-c", script]).stdout).digest("hex");
 
-// Seen to fail with a reader that stops Bun where a read does not wait: what Bun has read ahead is lost.
+// Guards against stopping Bun where a read does not wait: what Bun has read ahead is lost.
 test.each([
   ["without a pause", "seq 1 4000000"],
   ["in bursts", "for to in 300000 300001 300002 300003; do seq 1 $to; sleep 0.01; done"],
@@ -75,7 +75,7 @@ test("a flow is read in few large pieces of bounded length", async () => {
   expect(sumOf(large)).toBeGreaterThan(32 * MIB);
 });
 
-// Seen to fail with a reader that does not wait.
+// Guards against a reader that does not wait.
 test("at most one piece is in transit while no listener reads", async () => {
   const taken = Promise.withResolvers<void>();
   let bytes = 0;
@@ -91,7 +91,7 @@ test("at most one piece is in transit while no listener reads", async () => {
   expect(bytes).toBe(64 * MIB);
 });
 
-// Seen to fail with a reader that gives turns only where a piece has to wait, and with one that does only where not.
+// Guards against yielding only where a piece has to wait, and only where it does not.
 test.each([
   ["at once", undefined],
   ["a moment later", Promise.resolve()],
@@ -110,7 +110,7 @@ test.each([
   expect(turns).toBeGreaterThan(pieces / 4);
 });
 
-// Seen to fail with a reader that goes on: a reader of a shared pipe may wait forever.
+// Guards against reading on: a reader of a shared pipe may wait forever.
 test("a pipe with other readers is left to Bun", async () => {
   const readHere = { before: 0, after: 0 };
   let isShared = false;

@@ -39,8 +39,8 @@ describe.each([
     return (result.stdout + result.pty).trim();
   };
 
-  // Seen to fail with a score that is only set after the start (what was started by then had the guest's), and with one
-  // kept.
+  // Guards against setting the score after the start only (earlier children have the guest's), and keeping it for the
+  // guest.
   test("is killed before the guest when memory runs out, and so are its children", async () => {
     const own = guestFile("oom_score_adj");
     const score = "cat /proc/$$/oom_score_adj";
@@ -52,7 +52,7 @@ describe.each([
     expect(Number(own)).toBeLessThan(1000);
   });
 
-  // Seen to fail without setNiceness(): both had niceness 0.
+  // Guards against equal niceness of both.
   test("has lower processor priority than the guest", async () => {
     expect(await ask(`${waitUntil("$(nice) = 15")}; nice`)).toBe("15");
     const fields = guestFile("stat").replace(/.*\) /, "").split(" ");
@@ -60,7 +60,7 @@ describe.each([
   });
 });
 
-// Seen to fail without hasEnded(): EACCES, because the sandbox's root is not the machine's.
+// Guards against EACCES, because the sandbox's root is not the machine's.
 test("a process that ended before its priority was set logs no error", () => {
   const script = `
     import { lowerBelowGuest } from ${JSON.stringify(`${import.meta.dir}/priority.ts`)};
@@ -80,7 +80,7 @@ test("a process that ended before its priority was set logs no error", () => {
   expect([stdout.toString(), stderr.toString()]).toEqual(["called\n", ""]);
 });
 
-// Seen to fail with users at 15 whatever the guest has, and without resetPriorityOnFork().
+// Guards against niceness 15 for users whatever the guest has, and niceness inherited by a fork.
 describe("a guest with raised priority", () => {
   const setOwn = (niceness: number) => setPriority(guest.pid, niceness);
   beforeAll(() => setOwn(-15));
@@ -96,7 +96,7 @@ describe("a guest with raised priority", () => {
   });
 });
 
-// Seen to fail with a limit that root's processes got, too, and with one that the guest kept for itself.
+// Guards against a limit that also counts for root's processes, and one that the guest keeps for itself.
 test("an ordinary user's processes leave some process slots to root", async () => {
   const ask = async (headers: Record<string, string>) =>
     processesMax(
@@ -113,7 +113,7 @@ function limitTo(pid: number, ...limits: string[]): void {
   if (exitCode !== 0) throw new Error(stderr.toString());
 }
 
-// Seen to fail with startFault() without its table: invalid_argument, as if the request were wrong.
+// Guards against invalid_argument, which would blame the request.
 test.each([
   ["processes", "--nproc=1:", "room for another process"],
   ["descriptors", "--nofile=24:", "descriptors for open files"],

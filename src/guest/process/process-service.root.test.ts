@@ -41,13 +41,13 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect(end).toEqual({ exitCode: -1, status: "signal: terminated", error: "signal: terminated" });
     });
 
-    // Seen to fail with an end that is told at the exit.
+    // Guards against an end that is reported at the exit.
     test("waits for a descendant that holds the output", async () => {
       const result = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
       expect(result).toMatchObject({ stdout: "late\n", end: { exitCode: 2 } });
     });
 
-    // Seen to fail with an end that always waits for the output.
+    // Guards against an end that always waits for the output.
     test("does not wait for the holder of the output after a signal", async () => {
       const { pid, rest } = await processes.start(shell("sleep 30 & echo $!; sleep 30"));
       const sleeper = Number(await nextText(rest, "stdout"));
@@ -60,7 +60,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   describe("the lifetime of a process", () => {
-    // Seen to fail without the timer of the lifetime.
+    // Guards against a process that outlives the deadline.
     test("ends with Connect-Timeout-Ms, and so does the call", async () => {
       const { pid, rest } = await processes.start(shell("exec sleep 30"), { "Connect-Timeout-Ms": "2000" });
       expect((await follow(rest)).error?.code).toBe("deadline_exceeded");

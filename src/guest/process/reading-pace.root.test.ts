@@ -34,7 +34,7 @@ class Pipe implements Disposable {
   }
 }
 
-// Seen to fail with a pace that starts over at each wait: on a busy machine every reader waits now and then.
+// Guards against a pace that starts over at each wait: on a busy machine every reader waits now and then.
 test("many reads without a wait are a flow, also with a wait among them; waiting reads are not", () => {
   using pipe = new Pipe();
   expect(pipe.flowsAfter(2 * OUTPUT_FLOWS_AFTER_READS, OUTPUT_GATHER_MS)).toBe(false);

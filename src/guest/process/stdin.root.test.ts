@@ -31,7 +31,7 @@ describe("stdin", () => {
     expect(await processes.run({ ...shell("cat; echo done"), stdin: false })).toMatchObject({ stdout: "done\n" });
   });
 
-  // Seen to fail with a call that waits for its work alone, whatever its deadline.
+  // Guards against a call that waits for its work alone, whatever its deadline.
   test("of a process that does not read accepts only what the pipe holds", async () => {
     const { pid, rest } = await processes.start(shell("exec sleep 30"));
     const blocked = guest.call(
@@ -44,7 +44,7 @@ describe("stdin", () => {
     await follow(rest);
   });
 
-  // Seen to fail with all messages gathered before the first is written.
+  // Guards against gathering all messages before the first is written.
   test("accepts 100 MB by StreamInput in constant memory", async () => {
     const { pid, rest } = await processes.start(shell("sleep 0.2; wc -c"));
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
@@ -74,7 +74,7 @@ describe("stdin", () => {
     expect((await guest.memoryKib()).peak - before.now).toBeLessThan(96 * 1024);
   });
 
-  // Seen to fail with a send() that answers before the bytes were taken: all that was not read yet was in memory.
+  // Guards against responding before the bytes were accepted: all that was not read yet is then in memory.
   test("accepts 100 MB by SendInput in constant memory", async () => {
     const { pid, rest } = await processes.start(shell("sleep 1; wc -c"));
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
@@ -86,7 +86,7 @@ describe("stdin", () => {
     expect((await guest.memoryKib()).peak - before.now).toBeLessThan(80 * 1024);
   });
 
-  // Seen to fail without the look at the target.
+  // Guards against input for a process that does not read, which would be kept without a bound.
   test("that is unread is bounded", async () => {
     const { pid, rest } = await processes.start(shell("exec sleep 60"));
     // The first input is accepted whatever its size; further input has to fit beside it while it waits.

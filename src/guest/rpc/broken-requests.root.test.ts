@@ -16,7 +16,7 @@ const SIGNAL = "process.Process/SendSignal";
 
 const guest = await guestOfFile();
 const pid = guest.pid;
-// Seen to fail with a daemon that ends on an exception in a timer, and throws one at unknown flags.
+// Guards against a guest that ends on an exception in a timer, or that throws at unknown flags.
 afterEach(async () => {
   expect((await guest.fetch("/health")).status).toBe(204);
   expect(guest.pid).toBe(pid);
@@ -45,8 +45,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   const tooLong = new Uint8Array(5);
   new DataView(tooLong.buffer).setUint32(1, GUEST_RPC_MESSAGE_MAX_BYTES + 1);
 
-  // Seen to fail without knownEnvelopes() (unknown flags ran the command) and without readMaxBytes (too long was waited
-  // for).
+  // Guards against unknown flags that run the command, and a wait for a message that is too long.
   test.each<[string, string, Uint8Array | string]>([
     ["200 internal", "that says it is compressed, of a stream that is not", envelopeOf(start(), 0x01)],
     ["200 unimplemented", "that ends the stream instead of carrying a message", envelopeOf(start(), 0x02)],
@@ -69,7 +68,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     expect(codeOf(await send(START, type, body))).toBe(code);
   });
 
-  // Seen to fail without the gate that looks at the version; timeouts and compression are the library's to check.
+  // Guards against a version that is not checked; the library checks timeouts and compression.
   test.each([
     ["200 invalid_argument", { "Connect-Timeout-Ms": "-1" }],
     ["200 invalid_argument", { "Connect-Timeout-Ms": "1.5" }],
@@ -84,7 +83,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     expect(codeOf(await send(START, type, whole, headers))).toBe(code);
   });
 
-  // Seen to fail with an interval taken through Number(): of 0, -1 and NaN came a flood of keepalives.
+  // Guards against an interval read with Number(): 0, -1 and NaN then give a flood of keepalives.
   test.each(["-1", "0", "0.001", "often", "", "99999999999999999999"])("a keepalive of %j is ignored", async (text) => {
     const brief = envelopeOf(start({ process: { cmd: "/bin/sleep", args: ["0.05"] } }));
     const { body } = await send(START, type, brief, { "Keepalive-Ping-Interval": text });
@@ -113,7 +112,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     expect([stream.closed, unary.closed, complete.closed]).toEqual([true, true, true]);
   });
 
-  // Seen to fail with a daemon that kills at any signal it does not know.
+  // Guards against killing the process at an unknown signal.
   test("an unknown enum value is not a signal", async () => {
     const sleeper = await guest.stream(START, { process: { cmd: "/bin/sleep", args: ["300"] } });
     const began = await sleeper.next();
@@ -127,7 +126,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 });
 
-// Seen to fail with the library's own reader: the path was mended, and 10 MB of brackets took 525 MB of memory.
+// Guards against the library's own reader: it mends the path, and needs 525 MB of memory for 10 MB of brackets.
 test.each<[string, string, string | Uint8Array]>([
   ["400 invalid_argument", "is no JSON", "{"],
   ["400 invalid_argument", "is no object", "[]"],

@@ -89,7 +89,7 @@ const ROWS: Row[] = [
 ];
 
 describe.each(ENCODINGS)("in %s,", (encoding) => {
-  // Seen to fail with `internal: Code.Unknown` in the table of rpc-fault.ts.
+  // Guards against `internal` for unknown errors in the table of rpc-fault.ts.
   test.each(ROWS.flatMap(({ unary, ...row }) => (unary ? [{ ...row, unary }] : [])))(
     "a unary call fails with $code",
     async ({ code, status, unary }) => {

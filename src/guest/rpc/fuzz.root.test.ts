@@ -85,9 +85,8 @@ function corpus(watcherId: string): PlainRequest[] {
   ];
 }
 
-// Seen to fail with a daemon that ends on what is thrown in a timer (pid), with an Update that reads a size where none
-// was given (unforeseen), with events read of an unknown watcher (unforeseen), and with half a megabyte kept of each
-// call (memory).
+// Guards against a guest that ends on an error in a timer (pid), an Update without a size and events of an unknown
+// watcher (unforeseen), and half a megabyte kept for each call (memory).
 test(`${REQUESTS} damaged requests leave the daemon working (SANDLOT_TEST_SEED=${SEED})`, async () => {
   const dice = new Dice(SEED);
   const requests = corpus(watcher);

@@ -60,7 +60,7 @@ describe("a forwarder", () => {
     client.destroy();
   });
 
-  // Seen to fail with the whole connection ended at the first end.
+  // Guards against ending the whole connection at the first end.
   test("passes on a half-close and keeps the other direction open", async () => {
     onConnection = (socket) => {
       const chunks: Buffer[] = [];
@@ -77,7 +77,7 @@ describe("a forwarder", () => {
     expect(received).toBe("heard everything");
   });
 
-  // Seen to fail without the pause, and with what a socket did not take thrown away.
+  // Guards against a sender that is never paused, and bytes that a socket did not accept and that are thrown away.
   test("throttles a fast sender and loses nothing", async () => {
     const total = 64 * 1024 * 1024;
     let sent = 0;
@@ -114,7 +114,7 @@ describe("a forwarder", () => {
     client.destroy();
   });
 
-  // Seen to fail with a forwarder that never closes.
+  // Guards against a forwarder that never closes.
   test("is rejected above the limit", async () => {
     const forwarders = new Forwarders(600_000);
     const services = await Promise.all(

@@ -50,7 +50,7 @@ describe("the numbers", () => {
     expect(reported).toMatchObject({ MemTotal: 128, MemFree: 0, MemAvailable: 50, AnonPages: 0 });
   });
 
-  // Seen to fail with numbers that are not padded.
+  // Guards against numbers that are not padded.
   test("have a fixed width, so that one text replaces another", () => {
     const lengths = [use(128), use(1024, 1023), use(8 * 1024 * 1024, 4 * 1024 * 1024)].map(
       (each) => meminfoText(each).length,
@@ -98,14 +98,14 @@ describe("the file", () => {
     expect(readFileSync(path, "utf8")).toBe(meminfoText(use(1024)));
   });
 
-  // Seen to fail with a guest that writes it after the start.
+  // Guards against a file that is written after the start of the process.
   test("is current for a process from its start", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const result = await new ProcessCalls(guest).run(shell(`cat ${path}`));
     expect(mebibytes(result.stdout).MemTotal).toBe(77);
   });
 
-  // Seen to fail with a guest that writes it for starts only.
+  // Guards against a file that is written for starts only.
   test("is current for a process that gets input", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const processes = new ProcessCalls(guest);
@@ -118,7 +118,7 @@ describe("the file", () => {
     expect(mebibytes(text).MemTotal).toBe(77);
   });
 
-  // Seen to fail with a guest that writes it for processes only.
+  // Guards against a file that is written for processes only.
   test("is current for a client that downloads it before any process", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const reported = await (await guest.fetch(`/files?path=${encodeURIComponent(path)}`)).text();

@@ -52,7 +52,7 @@ const REQUESTS: [string, string, RequestInit?][] = [
   ["another method of health", "/health", { method: "POST" }],
 ];
 
-// Seen to fail with the keeper that took damaged settings for none: all were answered, as root, without a token.
+// Guards against taking damaged settings for none: all requests are then served, as root, without a token.
 describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
   beforeAll(async () => {
     await secure();

@@ -29,8 +29,8 @@ class LateMounts extends UnsharingMounts {
   }
 }
 
-// Seen to fail: a server could not be started, or ended, right behind one that was killed ("failed with EINVAL"); and
-// with a device that was another's by then it had the disks of that one.
+// Guards against "failed with EINVAL" at a start or stop right behind a killed server, and a device that has become
+// another's, with its disks.
 test.each(["nobody", "another"])("a pool is mounted again if its device is lost to %s", async (whom) => {
   const folder = mkdtempSync("/var/tmp/sandlot-pool-");
   const other = join(folder, "other");
@@ -54,7 +54,7 @@ test.each(["nobody", "another"])("a pool is mounted again if its device is lost 
   }
 });
 
-// Seen to fail in a start beside others that ended: "cannot check mount status", for a device that was gone by then.
+// Guards against "cannot check mount status" at a start beside others that end, for a device that has gone.
 test("the pool is made in a private mount namespace, where no other mount changes meanwhile", async () => {
   const folder = mkdtempSync("/var/tmp/sandlot-pool-");
   const spawned = spyOn(Bun, "spawn");

@@ -10,7 +10,7 @@ import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
 const folder = folderOfFile("checkpoints");
 
-// Seen to fail: removing a checkpoint during its restore ended with EBUSY.
+// Guards against EBUSY at the removal of a checkpoint that is being restored.
 test("a checkpoint that is removed during its restore is deleted after it", async () => {
   const checkpoints = new Checkpoints(join(folder, "all"));
   const { memory, path } = checkpoints.begin("one");

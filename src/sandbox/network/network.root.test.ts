@@ -57,7 +57,7 @@ test("a slot whose route could not be opened is returned", async () => {
   expect(network.takeFor(network.address(slot), "one")).toBe(slot);
 });
 
-// Seen before: such a slot stayed unusable until the next start.
+// Guards against a slot that stays unusable until the next start.
 test("a slot is not reused before its rules are removed", async () => {
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);
@@ -107,7 +107,7 @@ test("this machine's connections to a slot are closed before its return, and oth
   await network.free(other);
 });
 
-// Seen to fail: the second try was told at once that there is nothing to leave, and gave the slot back.
+// Guards against a second attempt that finds nothing to leave and frees the slot.
 test("a slot whose rules were removed at the second attempt is not reused before the edge has left it", async () => {
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);
@@ -152,7 +152,7 @@ async function withFlow(use: (slot: number, flows: () => string[]) => Promise<vo
   }
 }
 
-// Seen before: they stayed for five days, and replies went to the next sandbox with the address.
+// Guards against connections that stay for five days, so that replies reach the next sandbox with the address.
 test("tracked connections of a slot are removed when it is returned", async () => {
   await withFlow(async (slot, flows) => {
     await network.free(slot);
@@ -160,7 +160,7 @@ test("tracked connections of a slot are removed when it is returned", async () =
   });
 });
 
-// Seen to fail: peers of a sandbox that was paused and resumed were not told that it had hung up.
+// Guards against peers of a paused and resumed sandbox that do not learn that it has hung up.
 test("tracked connections of a sandbox that resumes are kept for it, and for no other", async () => {
   await withFlow(async (slot, flows) => {
     await network.free(slot, "one");

@@ -21,7 +21,7 @@ test.each([
   expect(memoryForSandboxes(total)).toBe(share);
 });
 
-// Seen to fail without leaveMemoryToMachine(): the process had its 200 MB.
+// Guards against a process that gets its 200 MB.
 test("when all sandboxes together exceed their share, only a sandbox's process is killed", async () => {
   makeParentCgroup(`${TOP}/server`);
   leaveMemoryToMachine(`${TOP}/server`, BOUND);
@@ -54,7 +54,7 @@ for _ in range(64):
     except BlockingIOError: pass
 print(sent)`;
 
-// With cgroup v2 it is memory like any other. Seen to fail without the limit: all of it is taken.
+// With cgroup v2 it is memory like any other. Guards against a missing limit: all of it is then taken.
 test.skipIf(!existsSync(join(CGROUP_ROOT, "memory/memory.kmem.tcp.limit_in_bytes")))(
   "bytes queued in sockets of all sandboxes together are bounded",
   async () => {

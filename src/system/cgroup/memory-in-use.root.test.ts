@@ -12,7 +12,7 @@ const PATH = `/sandlot-test-memory-${process.pid}`;
 const MIB = 1024 * 1024;
 const FILE_MIB = 16;
 
-// Seen before: such a cgroup stayed in the kernel, invisible, until the file was removed.
+// Guards against a cgroup that stays in the kernel, invisible, until the file is removed.
 test("file pages charged to a cgroup are freed before its removal", async () => {
   const folder = mkdtempSync(join(tmpdir(), "cgroup-memory-"));
   const file = join(folder, "file");

@@ -34,7 +34,7 @@ test.each<Family>(["udp4", "udp6"])("a connected %s socket is found, a bound one
   expect(await isSeen(family, "bind")).toBe(false);
 });
 
-// Seen to fail with a look at both tables that must be there.
+// Guards against requiring both tables.
 test("a kernel without IPv6 has no second table", async () => {
   expect(await isSeen("udp4", "bind", false)).toBe(false);
   expect(await isSeen("udp4", "connect", false)).toBe(true);

@@ -122,7 +122,7 @@ test("typed text reaches the focused window unchanged", async () => {
   await expectTyped(text, () => desktop().write(text));
 });
 
-// Seen to fail with the session's repetition of held keys: a machine that stalls between press and release holds them.
+// Guards against the session's repetition of held keys: a machine that stalls between press and release holds them.
 test("a key that is held down types one letter", async () => {
   await expectTyped("a", () => desktop().commands.run("xdotool keydown a; sleep 1.5; xdotool keyup a"));
 });

@@ -65,7 +65,7 @@ test("without mapped owners of files, the doctor names the loss and the fix", as
   expect(exitCode).toBe(0);
 });
 
-// Seen to fail with a server that runs the doctor only once for each kernel.
+// Guards against running the doctor only once for each kernel.
 test("a start without cgroups fails with the fix", async () => {
   const dataFolder = newDataFolder("no-cgroups");
   // By now the doctor has found that this machine can run sandboxes.

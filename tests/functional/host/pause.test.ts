@@ -124,7 +124,7 @@ test("a CRIU process waits for the next pause, is replaced when killed, and ends
 });
 
 describe("a resume", () => {
-  // Seen to fail: CRIU had ended, so the restored processes were ended too, before the success was noticed.
+  // Guards against ending the restored processes because CRIU has ended before its success was noticed.
   test("succeeds in a server with a blocked event loop", async () => {
     const { id } = await here.machine.create(request);
     await here.machine.pause(id, "late", { memory: true });

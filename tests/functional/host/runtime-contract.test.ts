@@ -255,7 +255,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       expect(await runtime.list()).toEqual([]);
     });
 
-    // Seen to fail without oomScoreAdj: it had the server's.
+    // Guards against the server's score in sandboxes.
     promise("processes of a sandbox do not inherit the server's OOM score", async () => {
       const score = (pid: number | "self") => `/proc/${pid}/oom_score_adj`;
       const own = readFileSync(score("self"), "utf8");

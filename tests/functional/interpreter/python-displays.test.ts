@@ -49,7 +49,7 @@ os.wait()`);
   expect(logs.stdout).toContain("child 1\n");
 });
 
-// Seen to fail: the process stood still after the first look at the text, and the second saw it late enough.
+// Guards against two checks of the text with a stall between them, of which the second comes late enough.
 test("prints stay separate if the kernel stands still after a look at an unfinished one", async () => {
   const { logs } = await run(`
 from sandlot_kernel.output import LOOKS, Prints
@@ -63,7 +63,7 @@ print(early, whole, [prints.take(LOOKS) for _ in range(LOOKS)])`);
   expect(logs.stdout).toEqual(["[[], [], [], []] ['a\\n'] [[], [], [], [], ['b']]\n"]);
 });
 
-// Seen to fail: the clock said that the text had waited for its newline long enough.
+// Guards against a clock by which the text has waited for its newline long enough.
 test("prints stay separate if the kernel stalls between a text and its newline", async () => {
   const { logs } = await run(`
 import ctypes, sys

@@ -78,7 +78,7 @@ describe("a cell", () => {
     expect((await sandbox().runCode("'abc'")).text).toBe("abc");
   });
 
-  // Seen to fail, nearly always, with a cell that ends before the kernel has read its children's output.
+  // Guards against a cell that ends before the kernel has read its children's output (nearly always).
   test.each([
     ["a program", "import subprocess; _ = subprocess.run(['sh', '-c', FILL])"],
     ["a program, while its own output goes elsewhere", "KEPT, sys.stdout = sys.stdout, io.StringIO(); os.system(FILL)"],

@@ -139,7 +139,7 @@ test("a resume returns a new token, and earlier tokens stay valid", async () => 
   await sandbox.kill();
 });
 
-// Seen to fail without openMemoryAgain(): the file belonged to the user nobody (65534).
+// Guards against a memory file that belongs to the user nobody (65534).
 test("the guest's processes belong to root after a permission check as another user and a resume", async () => {
   const sandbox = await Sandbox.create(server().options);
   // The guest may still be starting this command.

@@ -1,7 +1,6 @@
 /**
- * Egress rules across a server restart: they hold while no server runs, and the next server knows them all.
- *
- * Seen to fail: with a server that adopts sandboxes as if they had no rules.
+ * Egress rules across a server restart: they hold while no server runs, and the next server knows them all. Guards
+ * against a server that adopts sandboxes as if they had no rules.
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

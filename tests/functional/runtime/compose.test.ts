@@ -64,7 +64,7 @@ async function healthWhileComposing(parts: string[], destination: string): Promi
   return times.sort((a, b) => b - a);
 }
 
-// Seen to fail with copy_file_range called on the event loop's thread: three answers of few took 256 to 751 ms.
+// Guards against copy_file_range on the event loop's thread: a few responses took 256 to 751 ms.
 timed("compose joins a part of 2.2 GB while the sandbox stays responsive", async () => {
   await shell("rm -f very-long; fallocate -l 2049M long; echo begin > first; echo end > last");
   expect((await healthWhileComposing(["first", "long", "last"], "very-long"))[0]).toBeLessThan(1000);

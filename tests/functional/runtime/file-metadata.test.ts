@@ -47,7 +47,7 @@ test("metadata of an upload is stored with its file, for programs and clients to
   expect(await entry("kept")).toMatchObject({ metadata, owner: "user", size: "7" });
 });
 
-// Seen to fail with a reported runtime version of 0.5.7: the SDK refused by itself.
+// Guards against a reported runtime version of 0.5.7, with which the SDK rejects the call itself.
 test.each([
   ["as a form", {}],
   ["as plain bytes", { useOctetStream: true }],

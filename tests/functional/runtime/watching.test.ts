@@ -67,7 +67,7 @@ test("a watch reports events of a folder of the image", async () => {
   await image.stop();
 });
 
-// Seen to fail with a reported runtime version of 0.5.7: the SDK refused by itself.
+// Guards against a reported runtime version of 0.5.7, with which the SDK rejects the call itself.
 test("events carry entries of existing files, and a watch may include network mounts", async () => {
   await shell("mkdir entries");
   const entries = await watch("entries", { includeEntry: true, allowNetworkMounts: true });

@@ -110,7 +110,7 @@ async function meminfo(): Promise<Record<string, number>> {
   return Object.fromEntries(lines.map((line) => [line.split(":")[0], Number(/\d+/.exec(line)?.[0]) / 1024]));
 }
 
-// Seen to fail without the file over /proc/meminfo, and with a guest that does not write it: nothing was ever used.
+// Guards against the machine's own /proc/meminfo, and a file that the guest does not write: nothing is ever used.
 test("free and /proc/meminfo show the sandbox's memory and its use", async () => {
   expect((await shell("free -m | awk '/^Mem/ { print $2 } /^Swap/ { print $2 }'")).split("\n")).toEqual(["1024", "0"]);
   const before = await meminfo();
@@ -142,7 +142,7 @@ test("only root can write /proc/meminfo, and a sandbox survives a damaged one", 
   expect(await own.kill()).toBe(true);
 });
 
-// Seen to fail with putGuestFirst() left out (15), and with niceness set after the start instead of kept (-15 now and
+// Guards against a guest that is not put first (15), and niceness set after the start instead of kept (-15 now and
 // then).
 test("processes have niceness 0 and the guest runs ahead of them, also after a restart of the guest", async () => {
   const own = await Sandbox.create(server().options);
@@ -164,8 +164,8 @@ test("processes have niceness 0 and the guest runs ahead of them, also after a r
   expect(await own.kill()).toBe(true);
 });
 
-// Seen to fail with putGuestFirst() left out of restoring.ts (15), and with a meminfo file that is not made again (no
-// resume at all).
+// Guards against a restored guest that is not put first (15), and a meminfo file that is not made again (no resume at
+// all).
 test("/proc/meminfo and niceness are the same after a pause, also for programs from before it", async () => {
   const paused = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const look = "head -1 /proc/meminfo; nice";
@@ -214,7 +214,7 @@ test("no secret of the server is in the environment of a process", async () => {
   expect(variables.filter((name) => /^(BUN_|MIMALLOC_|GLIBC_|LD_)/.test(name))).toEqual([]);
 });
 
-// Seen to fail on arm64 without the settings of the guest's C library: two pages of 2 MiB since the first command.
+// Guards against default settings of the guest's C library on arm64: two pages of 2 MiB since the first command.
 test("the guest uses no huge pages", async () => {
   const flags = await shell("grep '^VmFlags' /proc/$(pgrep -x guest)/smaps", "root");
   expect(flags.split("\n").length).toBeGreaterThan(10);

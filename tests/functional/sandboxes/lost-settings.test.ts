@@ -24,7 +24,7 @@ async function strangersUntilItWorks(server: TestServer, sandbox: Sandbox): Prom
   return statuses;
 }
 
-// Seen to fail with a JournalSource without reconfigure(): the guest answered 503 for ever.
+// Guards against a guest that responds 503 forever.
 test("lost tokens and variables are restored within moments, also after a restart of the server", async () => {
   const data = folder("lost-settings");
   let server = await startServer(data, { SANDLOT_READY: "0" });

@@ -37,7 +37,7 @@ test("apt, pip and npm install packages, and every wait helper works", async () 
   expect((await sandbox.commands.run("curl -s -o /dev/null -w %{http_code} localhost:8000/")).stdout).toBe("200");
 });
 
-// Seen to fail with Debian's marker that has pip refuse, and with a folder of npm that is root's alone.
+// Guards against Debian's marker with which pip rejects installs, and a folder of npm that belongs to root alone.
 test("in a sandbox, pip, npm and apt install usable packages for the user and for root", async () => {
   const sandbox = await Sandbox.create("base", Object.assign({ envs: SOURCES }, server().options));
   const textOf = async (command: string, user = "user") =>

@@ -114,8 +114,8 @@ function attacked(name: string, attack: (sandbox: Sandbox) => Promise<void>): vo
   });
 }
 
-// Seen to fail without fewerProcesses() (root could not start anything) and with users 0 and 10 steps behind the guest
-// (1.7 s and 1.6 s).
+// Guards against missing process slots (root cannot start anything), and users 0 and 10 steps behind the guest (1.7 s
+// and 1.6 s).
 attacked("a fork bomb", async (sandbox) => {
   await sandbox.commands.run("bomb() { bomb | bomb & }; bomb; sleep 60", { background: true, timeoutMs: 0 });
   await expectPrompt(sandbox);
@@ -129,7 +129,7 @@ attacked("a fork bomb", async (sandbox) => {
   await until("the bomb is gone", () => hasEnded(sandbox));
 });
 
-// Seen to fail with startFault() without its table: invalid_argument, with the words of posix_spawn.
+// Guards against invalid_argument with the words of posix_spawn.
 attacked("a fork bomb of root's: commands are refused for what they are refused for", async (sandbox) => {
   // The children live as long as their parent: they wait for the end of a pipe that only the parent holds open.
   const script =
@@ -153,9 +153,8 @@ attacked("a fork bomb of root's: commands are refused for what they are refused 
   });
 });
 
-// Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest.
-// Also without GuestPages: the sandbox that first ran the guest was charged for its pages and lost them, and responses
-// took up to 4.1 s.
+// Guards against a guest that has the users' score while it starts a command: it is killed, being the largest. Also
+// against charging the guest's pages to the sandbox that first ran it: it lost them, and responses took up to 4.1 s.
 const MEMORY_BOMBS: readonly (readonly [what: string, script: string])[] = [
   [
     "many small processes",
@@ -181,7 +180,7 @@ for (const [what, script] of LONG ? MEMORY_BOMBS : MEMORY_BOMBS.slice(0, 2)) {
   });
 }
 
-// Seen to fail with a guest that notes each command in a file of the sandbox before it starts it.
+// Guards against noting each command in a file of the sandbox before it starts.
 attacked("a full disk", async (sandbox) => {
   const fill = await asRoot(
     sandbox,

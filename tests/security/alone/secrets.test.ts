@@ -236,7 +236,7 @@ afterAll(async () => {
   proxy.stop(true);
 });
 
-// Seen to fail, before any sandbox was up, with a server that kept these variables: control secrets went to the proxy.
+// Guards against a server that keeps these variables: control secrets then go to the proxy, before any sandbox is up.
 test("the server ignores proxies of its environment", () => {
   expect(proxied).toEqual([]);
 });

@@ -2,8 +2,8 @@
  * Address rules, tried from inside a sandbox. The first test shows that each probe is answered without rules, so later
  * silence comes from the firewall.
  *
- * Seen to fail: all tests that expect silence, with rules that are stored but never given to the firewall; the test of
- * closed addresses, with a firewall that accepts allowed addresses before it checks closed ones.
+ * Guards against rules that are stored but never given to the firewall, and against a firewall that accepts allowed
+ * addresses before it checks closed ones.
  */
 import { beforeAll, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";

@@ -2,7 +2,7 @@
  * Many sandboxes with their own rules at once stay separate. All names lead to one address, so that only the name tells
  * them apart.
  *
- * Seen to fail: with a DNS relay that asks no judge.
+ * Guards against a DNS relay that checks no rules.
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

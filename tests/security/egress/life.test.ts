@@ -2,8 +2,8 @@
  * Egress rules hold from the first packet of a sandbox to its last, however the sandbox was made. A program inside
  * sends in every way without a break, also while its sandbox is restored; the test counts outside what gets out.
  *
- * Seen to fail: with rules that take effect after the processes of a restored sandbox run, with resumed sandboxes that
- * are made without rules, and with ready sandboxes that are handed out without theirs.
+ * Guards against rules that take effect after the processes of a restored sandbox run, and against resumed or ready
+ * sandboxes without their rules.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

@@ -2,9 +2,9 @@
  * What a sandbox reaches when only some names are allowed: web sites by Host header and by TLS server name, nothing
  * else. Each web site reports the address at which it was reached.
  *
- * Seen to fail: with a relay that connects to the sandbox's destination (hosts file, fronting), also to closed
- * addresses (names that lead inside), that judges only the first request of a connection (kept), that accepts a hello
- * in pieces as an allowed one (pieces), and with a DNS relay that asks no judge (tunnels).
+ * Guards against a relay that connects to the sandbox's destination (hosts file, fronting), also to closed addresses
+ * (names that lead inside), that judges only the first request of a connection (kept), that accepts a hello in pieces
+ * as an allowed one (pieces), and a DNS relay that checks no rules (tunnels).
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

@@ -229,7 +229,8 @@ describe("DNS queries", () => {
     expect(await plugged.reached(servers)).toEqual([]);
   });
 
-  // Seen before: the kernel's refusal (ICMP) is limited in rate, and every second lookup waited five seconds.
+  // Guards against the kernel's rejection (ICMP), which is limited in rate: every second lookup then waits five
+  // seconds.
   test("of a closed sandbox are each rejected with a DNS reply, over UDP and TCP", async () => {
     using _dns = await answerNames();
     await using plugged = await here.plug("closed");

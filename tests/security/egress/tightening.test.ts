@@ -2,9 +2,9 @@
  * Tightened rules hold when the update is answered, for open connections as well as new ones. No update opens what the
  * rules before and after it both forbid.
  *
- * Seen to fail: with a firewall that lets replies to sandboxes pass whatever the rules say, with a relay that keeps
- * connections of earlier rules, with a DNS relay that asks no judge, and with an update that removes the old rules
- * before it adds the new ones.
+ * Guards against a firewall that lets replies to sandboxes pass whatever the rules say, a relay that keeps connections
+ * of earlier rules, a DNS relay that checks no rules, and an update that removes the old rules before it adds the new
+ * ones.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";

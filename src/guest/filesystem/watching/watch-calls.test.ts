@@ -26,7 +26,7 @@ const context = (method: "createWatcher" | "getWatcherEvents" | "removeWatcher")
     url: "http://localhost",
   });
 
-// Seen to fail: without catching up, the first response is empty every time.
+// Guards against a first response that is empty, because the watcher has not caught up.
 test.each([false, true])("GetWatcherEvents has the change made just before, recursive: %p", async (recursive) => {
   const calls = watchCalls(
     new Watchers(new Accounts()),

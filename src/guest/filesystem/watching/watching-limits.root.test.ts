@@ -1,7 +1,4 @@
-/**
- * The maximum cost of watching, and that nothing remains afterwards, on real daemons. "Seen to fail" names the
- * weakening of the daemon under which a test failed.
- */
+/** The maximum cost of watching, and that nothing remains afterwards, on real daemons. */
 import { describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -45,8 +42,8 @@ for at in range(${files}):
 }
 
 describe("the end of a stream", () => {
-  // Seen to fail: with the release left to the generator's `finally` alone, the second kind of client leaves its watch
-  // behind.
+  // Guards against leaving the release to the generator's `finally` alone: the second kind of client then leaves its
+  // watch behind.
   test.each([
     ["listens", true],
     ["has stopped reading", false],
@@ -72,7 +69,7 @@ describe("the end of a stream", () => {
     await untilReleased();
   });
 
-  // Seen to fail: without throwing the signal's reason at the end, the stream ends as if all were well.
+  // Guards against a stream that ends at its deadline as if all were well.
   timed("comes with the deadline of the call, between keepalives, and releases the watch", async () => {
     const headers = { "Connect-Timeout-Ms": "2500", "Keepalive-Ping-Interval": "1" };
     await using reported = await StreamedWatch.open(guest, { path: home }, headers);
@@ -82,7 +79,7 @@ describe("the end of a stream", () => {
   });
 
   test("comes at once when the kernel has lost events", async () => {
-    // Seen to fail: with the overflow event ignored, the stream goes on and clients do not notice the loss.
+    // Guards against an ignored overflow event: clients then do not notice the loss.
     await using reported = await StreamedWatch.open(guest, { path: home });
     const watcherId = await createWatcher(guest, { path: home });
     const queue = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
@@ -106,7 +103,7 @@ describe("the end of a stream", () => {
 });
 
 describe("unread events", () => {
-  // Seen to fail: without a bound on the buffer nothing ends, and the daemon grows with every event.
+  // Guards against an unbounded buffer, with which the guest grows with every event.
   test("above the limit end the watch, stream or polled", async () => {
     const response = await guest.fetch("/filesystem.Filesystem/WatchDir", {
       method: "POST",
@@ -134,7 +131,7 @@ describe("unread events", () => {
 });
 
 describe("a flood", () => {
-  // Seen to fail: without the pause before each sending, the kernel's queue overflows while events are on their way.
+  // Guards against overflow of the kernel's queue while events are being sent.
   timed("above the kernel's queue is delivered completely to a client that reads", async () => {
     await using reported = await StreamedWatch.open(guest, { path: home });
     const flood = churn(20_000, 12);
@@ -155,7 +152,7 @@ describe("a flood", () => {
 });
 
 describe("a thousand files at once", () => {
-  // Seen to fail: with only the first 256 events of each batch kept.
+  // Guards against keeping only the first 256 events of each batch.
   test.each([{}, { recursive: true, includeEntry: true }])("are all reported, %p", async (options) => {
     await using reported = await StreamedWatch.open(guest, { path: home, ...options });
     const watcherId = await createWatcher(guest, { path: home, ...options });
@@ -196,7 +193,7 @@ describe("polling watchers", () => {
     await untilReleased();
   });
 
-  // Seen to fail: with the count of polling watchers not compared, the one too many is made.
+  // Guards against one watcher more than the maximum.
   test("and streams are limited in number", async () => {
     const ids: string[] = [];
     for (let at = 0; at < POLLING_WATCHERS_MAX; at++) ids.push(await createWatcher(guest, { path: home }));
@@ -223,7 +220,7 @@ describe("polling watchers", () => {
 });
 
 describe("the kernel's own limits", () => {
-  // Seen to fail: without the table of exhausted resources both are `internal`.
+  // Guards against `internal` for exhausted resources.
   test("are reported as such", async () => {
     const limits = "echo 2 >/proc/sys/user/max_inotify_instances; echo 4 >/proc/sys/user/max_inotify_watches";
     const through = ["unshare", "--user", "--map-root-user", "sh", "-c", `${limits}; exec "$@"`, "sh"];
@@ -252,7 +249,6 @@ describe("a network file system", () => {
       return ["unshare", "--mount", "--propagation=private", "python3", script, `${folder}/remote`];
     });
 
-  // Seen to fail: without the look at the file system's type it is watched.
   test("is rejected unless it is allowed", async () => {
     await using mounted = await guestWithRemote();
     const path = `${mounted.folder}/remote`;

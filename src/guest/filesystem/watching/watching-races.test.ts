@@ -1,7 +1,4 @@
-/**
- * Directories that change faster than a daemon can look. "Seen to fail" names the weakening of the daemon under which a
- * test failed.
- */
+/** Directories that change faster than a daemon can look. */
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { emptyFolderOf, guestOfFile } from "../../testing/guest-of-file.ts";
@@ -18,8 +15,7 @@ const python = (script: string) => {
   if (done.exitCode !== 0) throw new Error(done.stderr.toString());
 };
 
-// Seen to fail: without the look into new directories it loses names, without the memory of what was announced it tells
-// some twice.
+// Guards against lost names in new directories, and names that are reported twice.
 test("a watched tree reports quickly created entries, each once", async () => {
   await using reported = await watch();
   python(`
@@ -34,7 +30,7 @@ for round in range(20):
   expect((await reported.shown()).toSorted()).toEqual(paths.flat().toSorted());
 });
 
-// Seen to fail, on a busy machine: with places that could not be reached not looked at again.
+// Guards against places that could not be reached and are not checked again, on a busy machine.
 test("a watched tree loses nothing when a new directory is renamed at once, as installers do", async () => {
   await using reported = await watch();
   for (let round = 0; round < 20; round++) {
@@ -45,8 +41,8 @@ test("a watched tree loses nothing when a new directory is renamed at once, as i
   }
 });
 
-// Seen to fail: as the one before, with new directories opened by their path alone, and with any directory at a path
-// taken for the one that was known there.
+// Guards against the same, opening new directories by their path alone, and taking any directory at a path for the
+// known one.
 test("a watched tree follows one name that many directories have, one after the other", async () => {
   await using reported = await watch();
   python(`
@@ -58,7 +54,7 @@ for at in range(200):
   expect(await reported.shown()).toEqual(Array.from({ length: 200 }, (_, at) => `CREATE done-${at}/x/y/f`));
 });
 
-// Seen to fail: without the look at the place that was left.
+// Guards against a place that was left and is not checked.
 test("a watched tree distinguishes two directories that are swapped", async () => {
   mkdirSync(watched("a/of-a"), { recursive: true });
   mkdirSync(watched("b/of-b"), { recursive: true });
@@ -86,7 +82,7 @@ for _ in range(400):
   except OSError: pass
 `;
 
-// Seen to fail: without the look into new directories.
+// Guards against new directories that are not searched.
 test.each(process.env.SANDLOT_TEST_LONG === "1" ? [1, 2, 3, 4, 5, 6, 7, 8] : [1, 2, 3])(
   "after random renames (seed %d) every directory is watched under its name",
   async (seed) => {

@@ -234,7 +234,7 @@ describe("an interrupt", () => {
     expect((await run(kernel, "kept")).results).toEqual(["'kept'"]);
   });
 
-  // Seen to fail when the runner's report is passed on unchanged: a child gets the signal before its parent knows.
+  // Guards against passing on the runner's report unchanged: a child gets the signal before its parent knows.
   test("is reported as such, also if the cell fails because its child was interrupted", async () => {
     const failed = join(folder, "failed");
     const code = `console.log(1); while (!require("fs").existsSync("${failed}")); throw new Error("Command failed")`;

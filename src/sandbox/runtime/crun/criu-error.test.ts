@@ -40,7 +40,7 @@ test("a failure without a message is an internal error", () => {
   expect(explain("", []).status).toBe(500);
 });
 
-// Seen to fail: a file may be named after a line of the log.
+// Guards against a file that is named like a line of the log.
 test("the error names no process outside the sandbox, whatever the sandbox writes into the log", () => {
   const forged = `(00.1) Dumping path for 3 fd via self 9 [/tmp/d\n(00.1) Error (a.c:1): task ${process.pid} ]`;
   const { message } = explain(`${forged}\n(00.2) Error (criu/files-reg.c:1): Can't dump ghost file`, [1]);

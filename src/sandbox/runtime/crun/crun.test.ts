@@ -27,7 +27,7 @@ test("a create that times out is a 503 with Retry-After", async () => {
   });
 });
 
-// Seen to fail: a sandbox that had been made was taken back.
+// Guards against undoing a sandbox that was made.
 test("a create that ended in time is no timeout, however late its end is noticed", async () => {
   const made = acting('sleep 0.1; while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 4711 > "$2"; shift; done', 500);
   const heardLate = made.create("i1", folder);

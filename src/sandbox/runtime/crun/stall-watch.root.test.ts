@@ -22,7 +22,7 @@ async function withSleeper(use: (cgroup: string, goThere: () => void) => Promise
   }
 }
 
-// Seen to fail with a watch that takes a process that has not arrived yet for a stalled one.
+// Guards against taking a process that has not arrived yet for a stalled one.
 test("an empty cgroup is not stalled, and a sleeping process is", async () => {
   await withSleeper(async (cgroup, goThere) => {
     let stalls = 0;
@@ -58,8 +58,7 @@ test("with a counter of processor time, a sleeping process is stalled and a work
   }
 });
 
-// Seen to fail with a watch that goes by the clock: it gave up a restore that waited for a server which was blocked for
-// longer than that.
+// Guards against a watch that counts wall-clock time: it gives up a restore that waited for a blocked server.
 test("a process that may have waited for this server is not stalled in that time", async () => {
   await withSleeper(async (cgroup, goThere) => {
     goThere();

@@ -89,7 +89,7 @@ test("an image without such timers is not rewritten", async () => {
   expect(statSync(path).mtimeMs).toBe(1_000);
 });
 
-// Seen to fail: all timers were parsed in one turn of the event loop, which for a million takes a while.
+// Guards against parsing all timers in one turn of the event loop, which takes a while for a million.
 test("many timers do not block the event loop", async () => {
   const many = 20_000;
   image(
@@ -104,7 +104,7 @@ test("many timers do not block the event loop", async () => {
   await mending;
 });
 
-// Seen to fail: all of the file was read into memory, for which it was too large.
+// Guards against reading the whole file into memory.
 test("a timer after more data than fits into memory is found", async () => {
   const path = join(images, "files.img");
   const timer = file({ setting: AT, left: [5, 0], every: [0, 0] });
