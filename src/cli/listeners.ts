@@ -1,7 +1,7 @@
 /**
  * The listeners of the server: plain HTTP, and TLS when there is a certificate, the operator's or one of `sandlot tls`.
  * Both serve the same: a host name PORT-ID.… or the headers of a sandbox select that sandbox, everything else is for
- * the management interface.
+ * the management API.
  */
 import { systemClock } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";

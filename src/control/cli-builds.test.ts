@@ -1,4 +1,4 @@
-/** The official command line builds a Dockerfile with its files against this management interface. */
+/** The official command line builds a Dockerfile with its files against this management API. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

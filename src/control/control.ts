@@ -1,5 +1,5 @@
 /**
- * Control: the management interface. It parses requests, decides what happens to sandboxes, calls the host to do it and
+ * Control: the management API. It parses requests, decides what happens to sandboxes, calls the host to do it and
  * the store to record it. `routes.ts` lists the endpoints, `lifecycle.ts` the states of a sandbox. Control never
  * touches the machine (the host does) and never carries a sandbox's traffic (the edge does).
  */
@@ -42,7 +42,7 @@ import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
 
 export interface Control {
   /**
-   * Handles any request to the management interface; never throws. Without a client, requests without a key are not
+   * Handles any request to the management API; never throws. Without a client, requests without a key are not
    * counted.
    */
   handle(request: Request, client?: Client): Promise<Response>;

@@ -1,4 +1,4 @@
-/** Fuzzes the management interface: every request gets a response, and none is a server error. */
+/** Fuzzes the management API: every request gets a response, and none is a server error. */
 import { afterAll, beforeAll, expect } from "bun:test";
 import { fuzzText } from "../base/testing/fuzz.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";

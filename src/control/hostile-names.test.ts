@@ -1,5 +1,5 @@
 /**
- * Hostile values for every name, id, tag and hash that the management interface takes: parent paths, NUL, line ends,
+ * Hostile values for every name, id, tag and hash that the management API takes: parent paths, NUL, line ends,
  * separators in any encoding. Nothing is found or created under them, and the host never receives one.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";

@@ -1,4 +1,4 @@
-/** Limits of the management interface that teams and requests can reach, for docs/limits.md. */
+/** Limits of the management API that teams and requests can reach, for docs/limits.md. */
 import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import { JSON_DEPTH_MAX } from "../contract/limits.ts";
 import {

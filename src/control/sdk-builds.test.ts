@@ -1,4 +1,4 @@
-/** The unmodified JS SDK builds templates against this management interface. */
+/** The unmodified JS SDK builds templates against this management API. */
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The unmodified JS SDK against this management interface. */
+/** The unmodified JS SDK against this management API. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AuthenticationError, NotFoundError, RateLimitError, Sandbox, type SandboxInfo, Template } from "e2b";
 import { REQUEST_BURST_SECONDS } from "./access/request-rates.ts";

@@ -1,7 +1,7 @@
 /**
  * The edge: the entry of all clients, and of sandbox URLs. It finds the sandbox that a request names, has it woken if
  * necessary, and carries bytes between the client and that sandbox's port. Requests that name no sandbox go to the
- * management interface. The edge never decides about a sandbox's lifecycle, never interprets a body, and keeps no
+ * management API. The edge never decides about a sandbox's lifecycle, never interprets a body, and keeps no
  * connection to a sandbox between requests.
  */
 
@@ -38,7 +38,7 @@ import { signedLinkOf } from "./routing/signed-link.ts";
 export type { EdgeLog } from "./routing/service-lookup.ts";
 
 export interface Edge {
-  /** Handles a client's request, for a sandbox or for the management interface. Never throws. */
+  /** Handles a client's request, for a sandbox or for the management API. Never throws. */
   handle(client: ClientRequest): void;
 }
 

@@ -1,4 +1,4 @@
-/** Serves the management interface in the server's process: Bun's own server behind the edge, on an abstract socket. */
+/** Serves the management API in the server's process: Bun's own server behind the edge, on an abstract socket. */
 import http from "node:http";
 import { EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MAX_BYTES } from "./limits.ts";
 import { newManagementSocket, PEER_HEADER, peerOf } from "./proxy/management-peer.ts";

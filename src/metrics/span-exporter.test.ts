@@ -107,7 +107,7 @@ test("a collector that is away costs the spans, after some attempts", async () =
   expect(log).toHaveLength(1);
 });
 
-test("a silent collector holds up no one: the queue is bounded, further spans are counted, and stop ends it", async () => {
+test("a silent collector delays no request: the queue is bounded, further spans are counted, and stop ends it", async () => {
   const asked = Promise.withResolvers<void>();
   const collector = receiver(() => {
     asked.resolve();

@@ -35,7 +35,7 @@ afterEach(() => watch.close());
 const pass = (ms: number) => clock.advance(ms, async () => undefined);
 
 describe("with enough memory", () => {
-  test("nothing is told", async () => {
+  test("no event is sent", async () => {
     await pass(10 * MEMORY_CHECK_MS);
     expect([reported, entries]).toEqual([[], []]);
   });

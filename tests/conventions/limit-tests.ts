@@ -82,7 +82,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/control/login/login-pages.test.ts": {
     "attempts to sign in": "gets 429 after too many attempts for an email address or from a network",
-    "logins of a user or API key": "beyond so many logins of a user, the oldest ends",
+    "logins of a user or API key": "a 101st login of a user ends the oldest",
   },
   "src/control/routes/key-routes.test.ts": {
     "API keys": "above the team's limit is rejected, also under concurrency; a deletion frees a place",

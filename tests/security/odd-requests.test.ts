@@ -1,6 +1,6 @@
 /**
  * Request smuggling: requests that two parsers may read differently, sent byte for byte to the server's own listener,
- * for a service in a sandbox and for the management interface. The service sees one request or none, never a hidden
+ * for a service in a sandbox and for the management API. The service sees one request or none, never a hidden
  * one.
  */
 import { beforeAll, describe, expect, test } from "bun:test";

@@ -1,4 +1,4 @@
-/** For tests: an edge and its listeners in this process, in front of a management interface. */
+/** For tests: an edge and its listeners in this process, in front of a management API. */
 
 import { createEdge } from "../../edge/edge.ts";
 import { EdgeListener } from "../../edge/front/edge-listener.ts";

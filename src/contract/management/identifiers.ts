@@ -1,4 +1,4 @@
-/** Fields that many messages of the management interface have: identifiers, times, pages of a list. */
+/** Fields that many messages of the management API have: identifiers, times, pages of a list. */
 import { z } from "zod";
 import { SANDBOX_ID } from "../sandbox-id.ts";
 import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS } from "./limits.ts";

@@ -1,4 +1,4 @@
-/** Limits that clients of the management interface see. */
+/** Limits that clients of the management API see. */
 
 export const TIMEOUT_DEFAULT_V1_SECONDS = 15;
 export const TIMEOUT_DEFAULT_V2_SECONDS = 300;

@@ -1,4 +1,4 @@
-/** Events of sandboxes on the management interface. */
+/** Events of sandboxes on the management API. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import { EVENT_PAGE_DEFAULT, PAGE_MAX } from "./limits.ts";

@@ -1,4 +1,4 @@
-/** Logs of a sandbox on the management interface. */
+/** Logs of a sandbox on the management API. */
 import { z } from "zod";
 import { LOG_LEVELS } from "../sandbox-log.ts";
 import { dateTime } from "./identifiers.ts";

@@ -1,4 +1,4 @@
-/** Metrics of sandboxes on the management interface. */
+/** Metrics of sandboxes on the management API. */
 import { z } from "zod";
 import { dateTime, sandboxId } from "./identifiers.ts";
 import { METRIC_SANDBOXES_MAX } from "./limits.ts";

@@ -1,4 +1,4 @@
-/** Numbers of running and started sandboxes of a team on the management interface. */
+/** Numbers of running and started sandboxes of a team on the management API. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import { metricsQuery } from "./sandbox-metric.ts";

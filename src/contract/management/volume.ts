@@ -1,4 +1,4 @@
-/** Volumes and their content on the management interface. */
+/** Volumes and their content on the management API. */
 import { z } from "zod";
 import {
   VOLUME_ID_MAX,

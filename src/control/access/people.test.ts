@@ -30,7 +30,7 @@ const team = (nth: number): Team => {
 };
 const user = (nth: number): User => ({ id: `u${nth}`, email: `${nth}@example.com`, createdAt: NOW });
 
-test("the server has at most so many teams and users", async () => {
+test("a 1,001st team and a 10,001st user are rejected", async () => {
   await fill(TEAMS_MAX - 2, (store, nth) => store.people.addTeam(team(nth)));
   await fill(USERS_MAX - 2, (store, nth) => store.people.addUser(user(nth)));
   await createTeam(f, { slug: "last" });
@@ -39,7 +39,7 @@ test("the server has at most so many teams and users", async () => {
   await expect(createUser(f, { email: "more@example.com" })).rejects.toMatchObject({ status: 429 });
 });
 
-test("a team has at most so many members", async () => {
+test("a 501st member of a team is rejected, and creates no user", async () => {
   const full = await createTeam(f, { slug: "full" });
   await fill(MEMBERS_PER_TEAM_MAX, async ({ people }, nth) => {
     await people.addUser(user(nth));
@@ -52,7 +52,7 @@ test("a team has at most so many members", async () => {
   await createUser(f, request);
 });
 
-test("a user is in at most so many teams, and the first is the default", async () => {
+test("a user's 51st team is rejected, and the first is the default", async () => {
   const busy = await createUser(f, { email: "busy@example.com" });
   await fill(TEAMS_PER_USER_MAX + 1, (store, nth) => store.people.addTeam(team(nth)));
   for (let nth = TEAMS_PER_USER_MAX; nth > 0; nth--) await addMember(f, team(nth), busy);

@@ -1,4 +1,4 @@
-/** Logs of sandboxes through the management interface. */
+/** Logs of sandboxes through the management API. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";

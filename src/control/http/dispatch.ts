@@ -1,6 +1,6 @@
 /**
  * Turns a Request into a Response: finds the route, authenticates the caller, reads the body, runs the route, and
- * writes its response or error. Every response of the management interface leaves through here, with its request id and
+ * writes its response or error. Every response of the management API leaves through here, with its request id and
  * log line. This folder knows no particular route and nothing about sandboxes.
  */
 import { Hono } from "hono";

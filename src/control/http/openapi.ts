@@ -25,7 +25,7 @@ export function openApiDocument(routes: readonly RouteFacts[]): Json {
   }
   return {
     openapi: "3.1.0",
-    info: { title: "Sandlot management interface", version: "1" },
+    info: { title: "Sandlot management API", version: "1" },
     paths,
     components: {
       schemas: { Error: schemaOf(errorBody, "output") },

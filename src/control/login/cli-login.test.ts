@@ -1,4 +1,4 @@
-/** The official command line logs in, lists, refreshes its token and logs out against this management interface. */
+/** The official command line logs in, lists, refreshes its token and logs out against this management API. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -511,7 +511,7 @@ describe("a refresh token", () => {
   });
 });
 
-test("beyond so many logins of a user, the oldest ends", async () => {
+test("a 101st login of a user ends the oldest", async () => {
   const secret = await token();
   const first = await login({ secret });
   for (let nth = 1; nth < LOGINS_PER_OWNER_MAX; nth++) {

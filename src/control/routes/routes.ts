@@ -1,5 +1,5 @@
 /**
- * Every route of the management interface. A route declares what it takes and returns, calls the services, and shapes
+ * Every route of the management API. A route declares what it takes and returns, calls the services, and shapes
  * the response. Routes never change a sandbox themselves: the lifecycle does.
  */
 import { z } from "zod";

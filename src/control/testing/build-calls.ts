@@ -1,4 +1,4 @@
-/** Template builds through the management interface, for tests on a fixture. */
+/** Template builds through the management API, for tests on a fixture. */
 import { expect } from "bun:test";
 import type { BuildOutcome, BuildRequest } from "../../contract/internal/host.ts";
 import type { BuildInfo } from "../../contract/management/template-build.ts";

@@ -35,5 +35,5 @@ export class HeldBytes {
   }
 }
 
-/** Held by responses of the edge itself and of the management interface. */
+/** Held by responses of the edge itself and of the management API. */
 export const OWN_HELD_BYTES = new HeldBytes();

@@ -49,7 +49,7 @@ export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | n
   return maskedHost === null || host === null ? lines : lines + headerLine(FORWARDED_HOST, host);
 }
 
-/** The header lines for the management interface: unchanged, except those about the connection and the edge's own. */
+/** The header lines for the management API: unchanged, except those about the connection and the edge's own. */
 export function linesTowardsManagement(headers: HeaderLines, own: HeaderLines): string {
   let lines = headerLine("Host", headers.get("host") ?? "");
   headers.forEach((value, name) => {

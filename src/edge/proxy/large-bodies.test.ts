@@ -89,7 +89,7 @@ test("a client that does not read blocks the service", async () => {
   client.terminate();
 });
 
-test.each(["a service that takes nothing", "the management interface, while it looks a key up,"])(
+test.each(["a service that takes nothing", "the management API, while it looks a key up,"])(
   "%s blocks the client",
   async (who) => {
     const isManagement = who.includes("management");

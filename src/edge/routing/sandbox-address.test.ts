@@ -21,7 +21,7 @@ describe("a request is for a sandbox by its host name", () => {
   });
 });
 
-describe("a request is for the management interface", () => {
+describe("a request is for the management API", () => {
   test.each([
     "localhost:3000",
     "127.0.0.1:3000",

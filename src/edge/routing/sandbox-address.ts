@@ -32,7 +32,7 @@ const SANDBOX_HOST = /^(\d+)-(?!\d)(?=[^.]*\.)([^.:-]*)/;
  */
 const NO_HOST = /[^\w.:[\]-]/;
 
-/** Undefined: the request is for no sandbox, so it belongs to the management interface. */
+/** Undefined: the request is for no sandbox, so it belongs to the management API. */
 export function addressOf(headers: ReadHeaders): SandboxAddress | Misaddressed | undefined {
   const host = headers.get("host") ?? "";
   const [, portInHost, idInHost = ""] = SANDBOX_HOST.exec(host) ?? [];
