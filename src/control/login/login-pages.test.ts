@@ -223,6 +223,19 @@ describe("a page", () => {
     expect((await browser.post("/login/allow", grant, own)).status).toBe(303);
   });
 
+  test("is known by the name that the browser opened, and by the public one behind a proxy", async () => {
+    f.publicUrl = "http://api.example.com";
+    await f.restart();
+    browser = new Browser(f.control);
+    await browser.open(`/docs/api/cli?next=${NEXT}`);
+    const fields = { ...browser.fieldsOf("/login"), secret: f.apiKey };
+    const statuses: number[] = [];
+    for (const Origin of ["http://localhost", "http://api.example.com", "http://x.api.example.com"]) {
+      statuses.push((await browser.post("/login", fields, { Origin })).status);
+    }
+    expect(statuses).toEqual([200, 200, 403]);
+  });
+
   test("says to itself, and to no other address, where a form comes from", async () => {
     const { headers } = await browser.open(`/docs/api/cli?next=${NEXT}`);
     // Browsers send `Origin: null` with forms of a page with no-referrer.

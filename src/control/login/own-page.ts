@@ -9,10 +9,12 @@ import type { PageRequest } from "../http/page.ts";
  * Fault 403 for the form of another page. Browsers send Sec-Fetch-Site over TLS and to loopback addresses, and Origin
  * with every form; programs send neither.
  */
-export function requireOwnPage({ headers }: Request, { base }: PageRequest): void {
+export function requireOwnPage({ headers, url }: Request, { base }: PageRequest): void {
   const [site, origin] = [headers.get("sec-fetch-site"), headers.get("origin")];
+  // A server with a public address may have other names, and a proxy in front may change the name.
+  const own = [base, url].map((address) => URL.parse(address)?.host);
   const isForeign =
-    site === null ? origin !== null && URL.parse(origin)?.host !== new URL(base).host : site !== "same-origin";
+    site === null ? origin !== null && !own.includes(URL.parse(origin)?.host ?? "") : site !== "same-origin";
   if (isForeign) {
     throw new Fault(403, "Another page sent this form. Open the address of the login again, and sign in there.");
   }
