@@ -29,7 +29,7 @@ export const FETCHED_NOTES = "fetched-images";
 /** Tag of the last snapshots, which are the backups, and of the snapshots that they name. */
 export const BACKUP = "backup";
 export const PART_TAG = "part";
-/** Of all snapshots of one backup. */
+/** The tag of all snapshots of one backup. */
 export const groupTag = () => `backup-${crypto.randomUUID()}`;
 const GROUP = /^backup-[0-9a-f-]{36}$/;
 
@@ -109,7 +109,7 @@ export function newContents(known: Omit<Contents, "format">): Contents {
 const LIST_FILES = `set -o pipefail; cd "$1" && find . -type d -printf '%P d %m %U %G\\n' \\
   -o -printf '%P %y %s %T@ %m %U %G %l\\n' | LC_ALL=C sort | sha256sum`;
 
-/** Of names, sizes, times and owners: two folders made at different times differ. Undefined: there is none. */
+/** A digest of names, sizes, times and owners: two folders made at different times differ. Undefined: there is none. */
 export async function digestOf(folder: string): Promise<string | undefined> {
   const { exitCode, stdout } = await attempt(["bash", "-c", LIST_FILES, "bash", folder], { timeoutMs: null });
   return exitCode === 0 ? stdout.split(" ")[0] : undefined;

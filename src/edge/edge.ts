@@ -260,14 +260,17 @@ function outgoingRequest(
   return { head, isGuest, upgrade, ownOfResponse, withheld };
 }
 
-/** Of a runtime's response. Services on other ports, and their clients, choose their own headers. */
+/**
+ * The request id as a header of a runtime's response. Services on other ports, and their clients, choose their own
+ * headers.
+ */
 function idLine({ requestId }: ClientRequest): HeaderLines {
   const lines = new HeaderLines();
   lines.append(REQUEST_ID_HEADER, requestId);
   return lines;
 }
 
-/** Of requests to control and to a runtime. */
+/** The edge's own headers of requests to control and to a runtime. */
 function ownHeaders(client: ClientRequest): HeaderLines {
   const lines = idLine(client);
   if (client.trace !== undefined) lines.append(TRACEPARENT_HEADER, traceparentOf(client.trace.context));

@@ -7,7 +7,7 @@ export const KERNEL_MESSAGE_MAX_FRAMES = 64;
 export const KERNEL_START_MS = 90_000;
 /** For reading what a kernel that has ended said before. */
 export const KERNEL_LAST_WORDS_MS = 2_000;
-/** Of a request. Code with data in it can be large; what is larger belongs into a file. */
+/** Maximum size of a request. Code with data in it can be large; larger data belongs into a file. */
 export const REQUEST_MAX_BYTES = 64 * 1024 * 1024;
 /** Each context is a process; memory usually runs out long before this. */
 export const CONTEXTS_MAX = 500;

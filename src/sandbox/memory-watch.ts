@@ -17,7 +17,7 @@ const MEMORY_ENOUGH_AGAIN = 1.25;
 const MIB = 1024 ** 2;
 
 export interface MemoryReserve {
-  /** Of all memory. */
+  /** The reserve, in percent of all memory. */
   percent: number;
   /** Other than the memory of this machine; for tests. */
   read?: () => MemoryLeft;

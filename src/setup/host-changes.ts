@@ -9,7 +9,7 @@ import { type DataFolder, lockOfAllServers, otherServers, readText } from "../sy
 import { MERGING_FOLDER } from "../system/page-merging.ts";
 
 interface Setting {
-  /** Of sysctl, or the path of a file in /sys. */
+  /** A name of sysctl, or the path of a file in /sys. */
   name: string;
   /** Network settings belong to one network namespace. */
   perNetwork?: true;

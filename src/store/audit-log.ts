@@ -15,7 +15,7 @@ const entries = new Table({
   /** `METHOD /path` of the endpoint, or the command. */
   action: TEXT,
   object: orNull(TEXT),
-  /** Of the client. */
+  /** Address of the client. */
   address: orNull(TEXT),
   status: INTEGER,
   requestId: orNull(TEXT),

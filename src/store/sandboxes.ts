@@ -257,7 +257,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       (run.checkpoint === null ? quickly : { execute }).execute`DELETE FROM sandboxes
         WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`,
 
-    /** Of all teams, the newest runs first. */
+    /** Sandboxes of all teams, the newest runs first. */
     overview: (limit: number) => overviewRows.all`SELECT sandboxes.id, teams.slug AS team, template_id, alias, state,
           started_at, end_at, cpu_count, memory_mb
         FROM sandboxes JOIN teams ON teams.id = sandboxes.team_id ORDER BY started_at DESC, sandboxes.id LIMIT ${limit}`,

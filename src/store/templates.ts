@@ -89,7 +89,7 @@ export function templatesIn(sql: Statement) {
     idsOfTeam: (teamId: string) => texts`SELECT id FROM templates
         WHERE team_id = ${teamId} AND deleted_at IS NULL ORDER BY id`,
 
-    /** Of every team: built-in ones first, each group oldest first. */
+    /** Templates of every team: built-in ones first, each group oldest first. */
     async overview(): Promise<TemplateOverview[]> {
       const { rows } = await sql`SELECT templates.*, teams.slug FROM templates
         LEFT JOIN teams ON teams.id = templates.team_id WHERE templates.deleted_at IS NULL

@@ -8,7 +8,10 @@ import { writeFileSync } from "node:fs";
 /** Not the very last: a machine with only the server left is useless. */
 const SERVER_SCORE = -900;
 export const USUAL_SCORE = 0;
-/** Of the guest; a sandbox cannot go below it. The guest gives user processes more. A tenth of the memory counts. */
+/**
+ * The guest's OOM score; a sandbox cannot go below it. The guest gives user processes more. A tenth of the memory
+ * counts.
+ */
 export const SANDBOX_SCORE = 100;
 
 /** For a shell, which sets its own score before it executes a program. */

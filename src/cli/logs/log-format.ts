@@ -36,7 +36,7 @@ function entryOf(line: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Of several lines, such as an error with its causes: each below, indented. */
+/** A value of several lines, such as an error with its causes, begins below, indented. */
 function valueText(value: unknown): string {
   if (typeof value !== "string") return printable(JSON.stringify(value));
   if (value.includes("\n"))

@@ -7,7 +7,7 @@ const UNNAMED_MIN_CHARS = 12;
 const VARIETY_MIN_CHARS = 8;
 const LIKELY_SECRETS_MAX = 2_000;
 
-/** Of objects whose strings have names, such as environment variables: how the values look inside JSON. */
+/** Values that are likely secrets by their names, such as those of environment variables, as they look inside JSON. */
 export function likelySecrets(objects: readonly object[]): string[] {
   const found = new Set<string>();
   for (const object of objects) {

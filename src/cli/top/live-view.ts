@@ -33,7 +33,7 @@ export class LiveView {
   #status: ServerStatus | undefined;
   #earlier: Sample | undefined;
   #now: Sample | undefined;
-  /** Of the marked sandbox. */
+  /** Id of the marked sandbox. */
   #marked: string | undefined;
   /** While the operator types a filter. */
   #isTyping = false;

@@ -7,7 +7,7 @@
  * of another kind, 507 when the volume is full, 503 when the host is busy.
  */
 export interface VolumeContent {
-  /** Of a link itself, not of its target. */
+  /** The entry of a link itself, not of its target. */
   stat(volume: string, path: string): Promise<VolumeEntry>;
 
   /**

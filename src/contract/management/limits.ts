@@ -48,7 +48,7 @@ export const WEBHOOK_SECRET_MAX_CHARS = 256;
 export const DELIVERY_PAGE_DEFAULT = 25;
 export const KEY_NAME_MAX_CHARS = 128;
 export const TEAM_SLUG_MAX_CHARS = 63;
-/** Of a request that creates a user. */
+/** Maximum teams in a request that creates a user. */
 export const TEAMS_OF_REQUEST_MAX = 50;
 export const AUDIT_TEXT_MAX_CHARS = 256;
 /** As SMTP bounds a path. */

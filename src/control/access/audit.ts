@@ -77,7 +77,7 @@ export function commandOrigin(command: string): Origin {
 interface About {
   teamId: string | null;
   object: string | null;
-  /** Of the response. */
+  /** Status of the response. */
   status: number;
 }
 

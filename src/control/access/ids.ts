@@ -36,7 +36,7 @@ export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(b
       return raw.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
     },
     templateId() {
-      // Of four bytes each, so that no character is noticeably likelier than another.
+      // Numbers of four bytes each, so that no character is noticeably likelier than another.
       const numbers = new Uint32Array(bytes(4 * TEMPLATE_ID_CHARS).buffer);
       return [...numbers].map((number) => ALPHABET[number % ALPHABET.length]).join("");
     },

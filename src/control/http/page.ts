@@ -12,7 +12,7 @@ export interface Page {
 export interface PageRequest {
   /** The address at which the browser reached this server, without a trailing slash. */
   base: string;
-  /** Of the client; undefined in a test. */
+  /** Address of the client; undefined in a test. */
   address: string | undefined;
   requestId: string;
 }

@@ -8,7 +8,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
 
 export interface MemoryBound {
-  /** Of the machine's memory. */
+  /** Bound as a multiple of the machine's memory. */
   factor: number;
   machineMB: number;
 }

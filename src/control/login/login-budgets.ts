@@ -22,9 +22,9 @@ export const EMAIL_TRIES_AT_ONCE = EMAIL_FLOW.burst;
 export const EMAIL_TRIES_PER_MINUTE = NETWORKS_PER_EMAIL * LOGIN_TRIES_PER_MINUTE;
 
 interface Attempt {
-  /** Of the client. Undefined: its network is not counted. */
+  /** Address of the client. Undefined: its network is not counted. */
   address: string | undefined;
-  /** Of a password. */
+  /** The user whose password is tried. */
   email?: string;
   /** A browser in which this person has signed in. */
   browser?: string | undefined;

@@ -20,7 +20,7 @@ export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
   readyPoolTargets: ReadyPoolTargets;
   builds: Builds;
   unbuilt: Unbuilt;
-  /** Of built-in templates. */
+  /** Definitions of the built-in templates. */
   definitions: readonly BuiltinDefinition[];
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;

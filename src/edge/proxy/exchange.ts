@@ -68,7 +68,7 @@ export function proxy(client: ClientRequest, request: OutgoingRequest, connect: 
 class Exchange implements SandboxSocketListener, BodySink {
   #socket!: SandboxSocket;
   #reader: ServiceHeadReader | undefined;
-  /** Of the response. */
+  /** How the end of the response's body is found. */
   #framing: Body | undefined;
   #tunnel: ClientTunnel | undefined;
   #isOver = false;

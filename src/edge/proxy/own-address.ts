@@ -18,7 +18,7 @@ const ABOUT_ADDRESS: readonly string[] = [
 
 /** Headers of a service that stay behind. */
 export const WITHHELD_OF_SERVICE: ReadonlySet<string> = new Set(ABOUT_ADDRESS);
-/** Of a runtime, which sets no cookie unless it was replaced. */
+/** Headers withheld from a runtime's response: it sets no cookie unless it was replaced. */
 export const WITHHELD_OF_RUNTIME: ReadonlySet<string> = new Set([...ABOUT_ADDRESS, "set-cookie"]);
 
 /** Adds the headers that the edge decides. Only links to a runtime can be opened without a header. */

@@ -18,7 +18,7 @@ const OVER: ReadonlySet<string> = new Set(["ENOENT", "ESRCH"]);
 const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
 /** The maximum: even in a small sandbox, where the guest is comparatively large, user processes are killed first. */
 const USER_OOM_SCORE = "1000";
-/** Of the guest while it starts a process: below user processes, so that the OOM killer does not pick it. */
+/** The guest's score while it starts a process: below user processes, so that the OOM killer does not pick it. */
 const STARTING_OOM_SCORE = "500";
 /**
  * Used if the host has not raised the guest's priority: each user process gets a twenty-eighth of the guest's share.

@@ -18,7 +18,7 @@ interface SeedMessage {
 export class Seed {
   readonly #child: Bun.Subprocess<"pipe", "pipe", "pipe">;
   readonly #log: LastWords;
-  /** Of kernels that were asked for, by the number of the request. */
+  /** Kernels that were requested and have not started, by the number of the request. */
   readonly #asked = new Map<number, PromiseWithResolvers<KernelProcess>>();
   readonly #running = new Map<number, () => void>();
   #requests = 0;

@@ -21,7 +21,7 @@ export class SourceEdits {
     this.replace(start, end, text + "\n".repeat(this.source.slice(start, end).split("\n").length - 1));
   }
 
-  /** Of several insertions at one position, `first` ones precede those added earlier. */
+  /** Several insertions at one position: `first` ones precede those added earlier. */
   insert(at: number, text: string, place: "first" | "last" = "last"): void {
     this.#edits.push({ start: at, end: at, text, order: place === "first" ? -1 : this.#edits.length });
   }
