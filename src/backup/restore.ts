@@ -248,7 +248,7 @@ class Restore {
     return failures;
   }
 
-  /** Without the note a server may start. */
+  /** Completes the restore: without its note a server may start. */
   async finish(): Promise<void> {
     const { dataFolder, cacheFolder } = this.place;
     const kept = [STORE, KEPT_FILES, FETCHED_NOTES].flat().map((name) => join(this.#stage, name));

@@ -12,7 +12,7 @@ export interface FinishedSpan extends SpanIds {
   name: string;
   /** `server`: a client's request. */
   kind: "server" | "internal";
-  /** In milliseconds since 1970. */
+  /** Start in milliseconds since 1970. */
   beganAt: number;
   wallMs: number;
   hasFailed: boolean;

@@ -17,7 +17,7 @@ export interface Step {
   /** The enclosing step. */
   within: number | null;
   name: string;
-  /** In milliseconds since 1970. */
+  /** Start in milliseconds since 1970. */
   beganAt: number;
   wallMs: number;
   uses: Uses;

@@ -32,10 +32,10 @@ export interface Config {
   runtime: RuntimeName;
   runsc: string | undefined;
   readyPerKind: number;
-  /** For all kinds together. */
+  /** Maximum ready sandboxes of all kinds together. */
   readyMax: number;
   resolver: string | undefined;
-  /** As the operator wrote them. */
+  /** Ranges and names as the operator wrote them. */
   privateRanges: readonly string[];
   sharedMemory: SharedMemory;
   /** Percent of one processor. */

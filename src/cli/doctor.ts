@@ -63,7 +63,7 @@ export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: 
   });
 }
 
-/** By the setting, and by limits of teams. */
+/** Private networks of the setting, and of limits of teams. */
 function privateNetworksOf({ privateRanges }: Config, teams: readonly Team[]) {
   return [
     { whose: "SANDLOT_PRIVATE_RANGES", entries: privateRanges },

@@ -22,7 +22,7 @@ import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./with-store.ts";
 
-/** As the options `--team` and `--user` name them. */
+/** The owner that the options `--team` and `--user` name. */
 export interface OwnerNames {
   team: string | undefined;
   user: string | undefined;

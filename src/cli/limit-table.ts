@@ -7,7 +7,7 @@ import { GUEST_LIMITS } from "../guest/published-limits.ts";
 import { HOST_LIMITS } from "../host/published-limits.ts";
 import { IDLE_SECONDS } from "./listeners.ts";
 
-/** In the order of the table. */
+/** Scopes in the order of the table. */
 const SCOPES = [
   "sandbox",
   "process",
@@ -49,7 +49,7 @@ export const LIMITS: readonly Limit[] = [
 
 const HEAD = ["Of a", "Limit", "Default", "Beyond it", "Setting"];
 
-/** As Markdown. */
+/** All limits as a Markdown table. */
 export function limitTable(): string {
   const rows = LIMITS.map(({ scope, name, value, error, setting }) => [
     scope,

@@ -9,11 +9,11 @@ import { Fault } from "../contract/fault.ts";
 interface Setting {
   /** Name in the config file. */
   key: string;
-  /** As written in the documentation. */
+  /** The default as the documentation has it. */
   default: string;
 }
 
-/** By environment variable. */
+/** Settings by environment variable. */
 export const SETTINGS = {
   SANDLOT_DATA: { key: "data", default: "/var/lib/sandlot" },
   SANDLOT_CACHE: { key: "cache", default: "/var/cache/sandlot" },

@@ -12,7 +12,7 @@ import { SERVICE, UNIT_FILE } from "./service-unit.ts";
 const MINUTE_MS = 60_000;
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
-/** As of `systemctl status`. */
+/** The exit code of `systemctl status` for a stopped service. */
 const NOT_RUNNING = 3;
 
 /** Returns 3 when no server runs. */

@@ -1,6 +1,6 @@
 /** IP addresses and ranges as users write them: `1.2.3.4`, `10.0.0.0/8`, `2001:db8::/32`. */
 
-/** As numbers, both inclusive. */
+/** First and last address as numbers, both inclusive. */
 interface Span {
   first: number;
   last: number;

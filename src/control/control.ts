@@ -46,7 +46,7 @@ export interface Control {
    * counted.
    */
   handle(request: Request, client?: Client): Promise<Response>;
-  /** For the edge. */
+  /** The interface of the edge. */
   directory: Directory;
   /** For the operator of the machine: sandboxes of all teams. Fault 404 for an unknown one. */
   operator: { pause(id: string): Promise<void>; kill(id: string): Promise<void> };

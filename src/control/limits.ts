@@ -8,7 +8,7 @@ export const EXPIRY_SLEEP_MAX_MS = 60_000;
 export const EXPIRY_RETRY_MS = 250;
 /** Old and surplus records are removed at this interval. */
 export const ACTIVITY_SWEEP_MS = 60_000;
-/** Beyond these, the oldest lines are removed. */
+/** Bounds of a log; beyond them the oldest lines are removed. */
 export const LOG_LINES_PER_SANDBOX_MAX = 20_000;
 export const LOG_BYTES_PER_SANDBOX_MAX = 8 * 1024 * 1024;
 export const METRIC_EVERY_MS = 5_000;

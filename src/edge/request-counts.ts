@@ -12,7 +12,7 @@ const EDGE_STARTS_MAX = 1_000;
  */
 type RequestClass = "command" | "files" | "runtime" | "service" | "management";
 
-/** Since the last report. */
+/** Counts since the last report. */
 export interface RequestReport {
   requests: CountsByName;
   refusals: CountsByName;

@@ -50,7 +50,7 @@ export function chooseImage(cacheFolder: string, image: string, clock: Pick<Cloc
   return choose(IMAGES, imageFolder(cacheFolder, image), clock);
 }
 
-/** To be called before the image is made. */
+/** Call this before the image is made. */
 export function noteImage(cacheFolder: string, image: string, clock: Pick<Clock, "now"> = systemClock): void {
   noteMaking(IMAGES, imageFolder(cacheFolder, image), clock);
 }

@@ -92,7 +92,7 @@ export class Images {
     return images;
   }
 
-  /** For a process beside the server, which only reads. */
+  /** Images for a process beside the server, which only reads. */
   static reading(cacheFolder: string, disks: Disks): Images {
     return new Images(cacheFolder, disks, systemClock, undefined);
   }

@@ -8,7 +8,7 @@ export const SERVERS_MAX = 64;
 
 /** A server that is ready to be started. */
 export interface ServerPlan {
-  /** As in the configuration. */
+  /** The name in the configuration. */
   name: string;
   argv: readonly string[];
   variables: Readonly<Record<string, string>>;

@@ -23,7 +23,7 @@ const CORS = {
 };
 
 export class FrontDoor {
-  /** In order of last use. */
+  /** Sessions in order of last use. */
   readonly #sessions = new Map<string, Session>();
 
   constructor(

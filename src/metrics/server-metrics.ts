@@ -267,7 +267,7 @@ export class ServerMetrics {
     this.#spans.inc({ outcome }, count);
   }
 
-  /** In the text format of Prometheus. */
+  /** All metrics in the text format of Prometheus. */
   text(): Promise<string> {
     const now = performance.now();
     if (this.#text !== undefined && now - this.#text.at <= TEXT_KEPT_MS) return this.#text.text;

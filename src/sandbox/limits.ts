@@ -12,7 +12,7 @@ export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;
 /** Processes or files to examine before yielding the event loop. */
 export const ENTRIES_PER_TURN = 256;
-/** From asking CRIU to stop until it is killed. */
+/** Time from asking CRIU to stop until it is killed. */
 export const IMAGE_STOP_MS = scaled(5_000);
 /** Files of a memory image up to this size are made durable together, in the pack. */
 export const PACKED_FILE_MAX_BYTES = 128 * 1024;

@@ -8,7 +8,7 @@ export const GUEST_PROGRAM = "src/guest/main.ts";
 interface Sources {
   /** Absolute paths, sorted. */
   files: string[];
-  /** As `name@version`, sorted. */
+  /** Packages as `name@version`, sorted. */
   packages: string[];
 }
 

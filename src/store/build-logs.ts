@@ -73,7 +73,7 @@ export function buildLogsIn(sql: Statement) {
       return taken.length;
     },
 
-    /** In order. */
+    /** Entries in order. */
     async read(buildId: string, { offset, limit, level }: LogPage): Promise<BuildLogEntry[]> {
       // Without a level the position is the offset, so that no entry is read only to be skipped.
       const isUnfiltered = LEVELS.indexOf(level ?? "debug") === 0;

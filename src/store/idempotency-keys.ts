@@ -35,7 +35,7 @@ export function idempotencyKeysIn(sql: Statement) {
         DELETE FROM idempotency_keys
         WHERE team_id = ${teamId} AND key_hash = ${keyHash} AND sandbox_id = ${sandboxId}`,
 
-    /** At most `limit` of them; returns their number. */
+    /** Removes at most `limit` keys; returns their number. */
     removeBefore: (time: number, limit: number) => count`DELETE FROM idempotency_keys WHERE (team_id, key_hash) IN
         (SELECT team_id, key_hash FROM idempotency_keys WHERE created_at < ${time} ORDER BY created_at LIMIT ${limit})`,
   };

@@ -97,7 +97,7 @@ export function keysIn(sql: Statement) {
     removeApiKeysBy: (userId: string, teamId = "") => count`DELETE FROM api_keys
         WHERE created_by = ${userId} AND (${teamId} = '' OR team_id = ${teamId})`,
 
-    /** As `removeApiKeysBy`. */
+    /** Counts the keys that `removeApiKeysBy` would remove. */
     countApiKeysBy: (userId: string, teamId = "") => number`SELECT COUNT(*) AS keys FROM api_keys
         WHERE created_by = ${userId} AND (${teamId} = '' OR team_id = ${teamId})`,
     noteApiKeyUse: (id: string, at: number) => execute`UPDATE api_keys SET last_used_at = ${at} WHERE id = ${id}`,

@@ -40,7 +40,7 @@ export function loginsIn(sql: Statement) {
         (SELECT id FROM logins WHERE user_id = ${userId} OR api_key_id = ${apiKeyId}
          ORDER BY created_at DESC, id LIMIT 1000000 OFFSET ${kept})`,
 
-    /** At most `limit` of them; returns their number. */
+    /** Removes at most `limit` logins; returns their number. */
     removeBefore: (time: number, limit: number) => count`DELETE FROM logins WHERE id IN
         (SELECT id FROM logins WHERE created_at < ${time} ORDER BY created_at LIMIT ${limit})`,
 

@@ -6,7 +6,7 @@ import { type Statement, text } from "./engine.ts";
 import { BOOLEAN, INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
 const volumes = new Table({
-  /** Also its name on the host. */
+  /** The id, which is also the name on the host. */
   id: TEXT,
   teamId: TEXT,
   name: TEXT,
@@ -50,7 +50,7 @@ export function volumesIn(sql: Statement) {
     countOf: (teamId: string) => number`SELECT COUNT(*) AS volumes FROM volumes
         WHERE team_id = ${teamId} AND deleted_at IS NULL`,
 
-    /** Also those that are being created or removed. */
+    /** All volumes, also those that are being created or removed. */
     allOf: (teamId: string) => all`SELECT * FROM volumes WHERE team_id = ${teamId} ORDER BY id`,
 
     /** Volumes that a previous server left half created or half removed. */

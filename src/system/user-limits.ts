@@ -35,7 +35,7 @@ const SHARERS = 8;
 
 let before: ReadonlyMap<Resource, readonly [bigint, bigint]> | undefined;
 
-/** To be called before the first sandbox is made. */
+/** Call this before the first sandbox is made. */
 export function raiseUserLimits(): void {
   before ??= new Map(TYPES.map((type) => [type, limitOf(type)]));
   for (const [type, [, hard]] of before) {

@@ -21,7 +21,7 @@ const LAYOUT = `${FOLDER}/layout`;
 const TAG = "image";
 /** Beside the certificates of the sandbox's image: the tools read every file of this folder. */
 const AUTHORITIES_FILE = "/etc/ssl/certs/machine.crt";
-/** On a tmpfs. */
+/** A file on a tmpfs. */
 const LOGIN_FILE = "/run/fetch/login.json";
 const GO_ENV = { HOME: "/root", PATH: "/usr/bin", TMPDIR: FOLDER };
 

@@ -44,7 +44,7 @@ function fromCpuInfo(name: string): string {
   return new RegExp(`^${name}\\s*: (.*)$`, "m").exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1] ?? "";
 }
 
-/** Since the previous reading. */
+/** Processor use since the previous reading. */
 function busyPercent(processors: ReturnType<typeof cpus>): number {
   const now: Times = { busy: 0, all: 0 };
   for (const { times } of processors) {

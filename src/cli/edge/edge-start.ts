@@ -19,7 +19,7 @@ const EDGE_PROCESSES_MAX = 8;
 
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
 const SPLICE_PROGRAM = join(import.meta.dir, "../../edge/splice/splice-thread.ts");
-/** For ports below 1024. */
+/** The capability to listen on ports below 1024. */
 const CAPABILITY = "net_bind_service";
 /** The kernel does most of the work: the compiler's last tier costs more, on its own threads, than it saves. */
 const ENVIRONMENT = { BUN_JSC_useFTLJIT: "0" };

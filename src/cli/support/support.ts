@@ -29,7 +29,7 @@ const NEED_SECRETS = ["log.ndjson", "journal.ndjson", "kernel-log.txt"];
 /** Rows of a table that are searched for secrets, the newest. */
 const SECRET_ROWS_MAX = 5_000;
 
-/** By name in the archive. */
+/** Contents of files by their name in the archive. */
 type Parts = Readonly<Record<string, () => string | Promise<string>>>;
 
 export async function support(config: Config, file: string | undefined, withDoctor: boolean): Promise<number> {

@@ -18,7 +18,7 @@ export const sandboxId = z.string().regex(SANDBOX_ID, "must consist of a-z and 0
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const dateTime = z.iso.datetime({ offset: true });
 
-/** For the query of a list. */
+/** Parameters of a list's query. */
 export const page = {
   limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
   nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),

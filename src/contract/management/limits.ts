@@ -51,7 +51,7 @@ export const TEAM_SLUG_MAX_CHARS = 63;
 /** Maximum teams in a request that creates a user. */
 export const TEAMS_OF_REQUEST_MAX = 50;
 export const AUDIT_TEXT_MAX_CHARS = 256;
-/** As SMTP bounds a path. */
+/** SMTP's bound of a path. */
 export const EMAIL_MAX_CHARS = 254;
 
 /** Resources of a sandbox. */

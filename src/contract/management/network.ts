@@ -60,7 +60,7 @@ const ingress = {
     .describe("Ports whose services use TLS; certificates are not verified"),
 };
 
-/** For a create. */
+/** Network settings of a create. */
 export const network = z.looseObject({ ...egress, ...ingress }).superRefine(requireDenial);
 
 /** Replaces the egress rules of a running sandbox. */

@@ -170,7 +170,7 @@ export async function revokeAdminToken(services: KeyServices<Store>, tokenId: st
   });
 }
 
-/** For printing: `e2b_ab…wxyz`. */
+/** The form that is printed: `e2b_ab…wxyz`. */
 export function maskedSecret(prefix: string, mask: Mask): string {
   return `${prefix}${mask.maskPrefix}…${mask.maskSuffix}`;
 }

@@ -53,7 +53,7 @@ export function removePassword(services: PasswordServices, user: User): Promise<
   });
 }
 
-/** For the audit log. */
+/** The password's name in the audit log. */
 export function passwordOf(user: User): string {
   return `password of ${aboutUser(user)}`;
 }

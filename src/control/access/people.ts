@@ -197,7 +197,7 @@ export async function userWithId({ people }: Pick<Tables, "people">, id: string)
   return user;
 }
 
-/** For the audit log. */
+/** The user's name in the audit log. */
 export function aboutUser({ id, email }: User): string {
   return `user ${email} ${id}`;
 }

@@ -62,7 +62,7 @@ export function parseDockerfile(text: string, architecture: Architecture): Parse
 class Translation {
   readonly #platform: Record<string, string>;
   readonly #steps: BuildStep[] = [];
-  /** From ARG before FROM. */
+  /** Variables of each ARG before FROM. */
   readonly #globals = new Variables();
   readonly #variables = new Variables();
   #from: string | undefined;

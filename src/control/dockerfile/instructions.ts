@@ -12,9 +12,9 @@ export const DOCKERFILE_MAX_BYTES = 64 * 1024;
 export const DOCKERFILE_INSTRUCTIONS_MAX = 1_000;
 
 export interface Instruction {
-  /** From 1. */
+  /** Number of the line, from 1. */
   line: number;
-  /** In upper case. */
+  /** The instruction in upper case. */
   keyword: string;
   flags: readonly { name: string; value: string | null }[];
   /** The text after the keyword and the flags, in one line. */

@@ -123,7 +123,7 @@ function essenceOf(contentType: string | null): string {
   return (contentType ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 }
 
-/** For the log only: the client is gone. */
+/** A fault for the log only: the client is gone. */
 function hungUp(size: number, cause: unknown): Fault {
   return new Fault(CLIENT_CLOSED_REQUEST, `the client closed the connection in its body, after ${size} bytes of it`, {
     cause,

@@ -20,7 +20,7 @@ export interface RouteResult {
 
 export interface RouteFacts {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** With parameters as `{name}`. */
+  /** The path, with parameters as `{name}`. */
   path: string;
   auth: Authentication;
   /** One line for the docs. */
@@ -70,7 +70,7 @@ interface UnparsedCall {
 /** The body of a request as a stream, for routes that take bytes. */
 export interface Upload {
   content: ReadableStream<Uint8Array> | null;
-  /** From Content-Length, if present. */
+  /** Size of the body by Content-Length, if present. */
   bytes: number | undefined;
 }
 

@@ -7,7 +7,7 @@ import type { Client } from "../access/authentication.ts";
 const HOST = /^(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const PREFIX = /^(?:\/[\w.~-]+)+$/;
 
-/** Without a trailing slash. */
+/** The server's address, without a trailing slash. */
 export function baseOf({ url, headers }: Request, { fromTrustedProxy, isSecure }: Partial<Client> = {}): string {
   // Without a usable Host header the URL is the bare target.
   const own = /^(https?):\/\/([^/?#]+)/.exec(url);

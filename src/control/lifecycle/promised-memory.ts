@@ -33,7 +33,7 @@ interface Room {
   refusal(): Fault;
 }
 
-/** Without a bound nothing is refused. */
+/** Without a bound nothing is rejected. */
 const NO_REFUSAL = () => new Fault(500, "memory has no bound");
 
 export class PromisedMemory {

@@ -15,9 +15,9 @@ interface Run {
 }
 
 export class Reachability {
-  /** From the host. */
+  /** Endpoints that the host reports. */
   readonly #endpoints = new Map<string, Endpoint>();
-  /** From control. */
+  /** Runs that control has begun. */
   readonly #runs = new Map<string, Run>();
   /** The last route sent to followers, for each run that has ever been up. */
   readonly #routes = new Map<string, Route>();

@@ -56,7 +56,7 @@ interface SignedIn {
   /** See the claims of a grant. */
   password?: string;
   accessToken?: string;
-  /** For the browser. */
+  /** A cookie for the browser. */
   cookie?: string | undefined;
 }
 

@@ -38,7 +38,7 @@ const ISSUER_KNOWN_MS = 60 * 60_000;
 const SCOPE = "openid email";
 
 export class OidcLogin {
-  /** For people. */
+  /** The issuer's name on the page. */
   readonly name: string;
   #known: { until: number; configuration: Promise<OpenIdClient.Configuration> } | undefined;
   #asking = 0;

@@ -26,7 +26,7 @@ export class ReadyPoolTargets {
 
   constructor(
     private readonly services: Parts,
-    /** For each built-in template. */
+    /** Ready sandboxes of each built-in template. */
     private readonly builtinCount: number,
     definitions: readonly BuiltinDefinition[],
     private readonly sharedMemory: SharedMemory,

@@ -72,7 +72,7 @@ export async function asSnapshot(store: Tables, team: Team, templateId: string, 
 interface NewSnapshot {
   name: OwnName | undefined;
   checkpoint: string;
-  /** For the template, if the name is new. */
+  /** Id of the new template, if the name is new. */
   templateId: string;
   buildId: string;
   createdBy: string | null;

@@ -35,7 +35,7 @@ export async function findOwn(tables: Tables, team: Team, written: string): Prom
   return { reference, template: await find(tables, team, reference, written) };
 }
 
-/** For reading, by alias or id. */
+/** Finds the team's template to read, by alias or id. */
 export async function findOwnToRead(tables: Tables, team: Team, written: string): Promise<OwnTemplate> {
   const reference = parseTemplateReference(written);
   return { reference, template: await find(tables, team, reference, written) };
@@ -47,7 +47,7 @@ export function refuseBlocked({ limits }: Team): void {
   throw new Fault(403, "this team is blocked: its templates can be read and deleted, but not published or tagged");
 }
 
-/** By id only. */
+/** Finds the team's template by id only. */
 export async function findOwnById(tables: Tables, team: Team, id: string): Promise<Template> {
   const template = await tables.templates.byId(id);
   if (template?.teamId !== team.id) throw notThere(id);

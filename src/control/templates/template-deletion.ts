@@ -76,7 +76,7 @@ async function endTemplate(tables: Tables, templateId: string, now: number): Pro
   };
 }
 
-/** In the background. */
+/** Removes what is left, in the background. */
 function removeEnded({ builds, readyPoolTargets, housekeeping, lifecycle }: DeletionServices, ended: Ended): void {
   for (const id of ended.cancelled) builds.cancel(id, REASON);
   lifecycle.discard(ended.checkpoints);

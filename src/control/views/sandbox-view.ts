@@ -50,7 +50,7 @@ export function asDetail(sandbox: Sandbox, now: number): SandboxDetail {
   };
 }
 
-/** As sent, without the proxy's password. */
+/** The network as the client sent it, without the proxy's password. */
 function asShown({ allowPublicTraffic = true, egressProxy, ...sent }: SandboxNetwork): ShownNetwork {
   const { address, username } = egressProxy ?? {};
   const proxy =

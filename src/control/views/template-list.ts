@@ -56,7 +56,7 @@ export async function pageTemplates(
   return { shown: page.map((listed) => asTemplate(listed, definitionOf(listed, definitions))), nextToken };
 }
 
-/** With its builds, newest first. */
+/** A template with its builds, newest first. */
 export async function readTemplate(
   { store, definitions }: Shown,
   team: Team,

@@ -76,7 +76,7 @@ export async function requireVolumes(tables: Tables, teamId: string, mounts: rea
   }
 }
 
-/** As the host takes them. */
+/** The mounts in the host's form. */
 export function hostMounts(mounts: readonly VolumeMount[]): HostMount[] {
   return mounts.map(({ volumeId, path }) => ({ volume: volumeId, path }));
 }

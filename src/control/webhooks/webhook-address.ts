@@ -53,7 +53,7 @@ export function checkedUrl(text: string, allowInside: boolean): URL {
   return url;
 }
 
-/** Without the brackets of IPv6. */
+/** The host without the brackets of IPv6. */
 export function bareHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, "$1");
 }

@@ -27,7 +27,7 @@ interface DeliveryServices extends Parts {
 }
 
 export class WebhookDeliveries {
-  /** By delivery id. */
+  /** Webhooks of deliveries in progress, by delivery id. */
   readonly #underWay = new Map<string, Webhook>();
   /** Deliveries that ended during the current read of the store, which may have seen them as pending. */
   readonly #justEnded = new Set<string>();

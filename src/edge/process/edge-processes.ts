@@ -24,7 +24,7 @@ import type { ProcessCalls, ServerCalls } from "./protocol.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 import type { SpanReport } from "./span-reports.ts";
 
-/** From its start until it listens and has all routes. */
+/** Time from the start of a process until it listens and has all routes. */
 export const EDGE_PROCESS_START_MS = scaled(60_000);
 /** Maximum delay between attempts to start a process. */
 const EDGE_PROCESS_RESTART_MAX_MS = 5_000;
@@ -56,7 +56,7 @@ export interface EdgeOptions {
 
 export class EdgeProcesses implements ClientListeners {
   readonly #routes: NumberedRoutes;
-  /** By index; undefined while one is being replaced. */
+  /** Processes by index; undefined while one is being replaced. */
   readonly #handles: (ProcessHandle | undefined)[] = [];
   readonly #fronts = new Map<number, ListenerSettings>();
   /** Addresses of all routes sent so far that no sandbox has left since. */

@@ -14,7 +14,7 @@ interface Numbered {
 
 export class NumberedRoutes {
   readonly #routes = new Map<string, PlacedRoute>();
-  /** By sandbox or team. */
+  /** Numbers by sandbox or team. */
   readonly #numbers = new Map<string, Numbered>();
   /** Indexes that were used before; their counts may not be zero yet. */
   readonly #free: number[] = [];

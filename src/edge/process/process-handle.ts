@@ -41,7 +41,7 @@ export class ProcessHandle {
     return this.#isOver;
   }
 
-  /** In order, after all earlier lines. */
+  /** Sends a line after all earlier ones. */
   send(line: string): void {
     this.started.send(line);
   }

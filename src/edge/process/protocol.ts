@@ -27,9 +27,9 @@ export interface ProcessCalls {
 /** Calls from the process to the server. */
 export interface ServerCalls extends Omit<Directory, "follow"> {
   log(message: string, context: Record<string, unknown>): void;
-  /** At intervals, if there is anything to report. */
+  /** Called at intervals, if there is anything to report. */
   counted(report: RequestReport): void;
-  /** At intervals, if there are any. */
+  /** Called at intervals, if there are spans. */
   traced(report: SpanReport): void;
   /** A step of this process, with its own numbers. Only while steps are recorded. */
   stepBegan(number: number, name: string): void;

@@ -14,7 +14,7 @@ const SWITCHING_PROTOCOLS = 101;
 const OK = 200;
 
 export class ServiceHeadReader {
-  /** For all heads together. */
+  /** Bytes left for all heads together. */
   #bytesLeft = EDGE_RESPONSE_HEAD_MAX_BYTES;
   #reader = new ResponseHeadReader({ maxBytes: EDGE_RESPONSE_HEAD_MAX_BYTES });
 

@@ -62,7 +62,7 @@ export function filesystemService(
   };
 }
 
-/** For the journal. */
+/** What the journal has about a call. */
 function facts(path: string, context: HandlerContext) {
   return { path, user: callUser(context).name, request_id: requestIdIn(context.requestHeader) };
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CGROUP_ROOT } from "./cgroups.ts";
 import { freezerOf, processesBelow } from "./freezer.ts";
 
-/** In bytes; 0 for a cgroup that is gone. */
+/** Memory in bytes; 0 for a cgroup that is gone. */
 export function memoryInUse(cgroup: string): number {
   for (const file of [join("memory", cgroup, "memory.usage_in_bytes"), join(cgroup, "memory.current")]) {
     const path = join(CGROUP_ROOT, file);

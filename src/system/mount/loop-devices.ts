@@ -7,7 +7,7 @@ export function deviceOf(file: string): string | undefined {
   return name === undefined ? undefined : `/dev/${name}`;
 }
 
-/** Also undefined for a device that was just released. */
+/** Undefined also for a device that was just released. */
 function backingFileOf(name: string): string | undefined {
   try {
     return readFileSync(`/sys/block/${name}/loop/backing_file`, "utf8").trim();

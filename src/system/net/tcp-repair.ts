@@ -18,7 +18,7 @@ const PIDFD_GETFD = 438;
 const IPPROTO_TCP = 6;
 const TCP_REPAIR = 19;
 const ON = 1;
-/** Without a window probe to the peer. */
+/** Ends the repair mode without a window probe to the peer. */
 const OFF_QUIETLY = -1;
 const INT_BYTES = 4;
 

@@ -26,7 +26,7 @@ export interface ResumeOptions {
   autoPause?: boolean | undefined;
   /** Adds a new access token to the existing ones. */
   mintToken: boolean;
-  /** For the sandbox's log. */
+  /** A line for the sandbox's log. */
   note?: string;
 }
 

@@ -4,7 +4,7 @@ import { readMounts } from "../../system/mount-table.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 
-/** By the type that statfs returns. */
+/** Network filesystems by the type that statfs returns. */
 const NETWORK_TYPES: ReadonlyMap<number, string> = new Map([
   [0x6969, "NFS"],
   [0xff534d42, "CIFS"],
@@ -13,7 +13,7 @@ const NETWORK_TYPES: ReadonlyMap<number, string> = new Map([
   [0x65735546, "FUSE"],
 ]);
 
-/** By the name in the mount table. */
+/** Network filesystems by the name in the mount table. */
 const NETWORK_NAME = /^(?:nfs4?|cifs|smb3|smbfs|fuse|fuseblk|fuse\..+)$/;
 const PSEUDO_NAME =
   /^(?:proc|sysfs|cgroup2?|devpts|mqueue|debugfs|tracefs|securityfs|bpf|configfs|pstore|binfmt_misc)$/;

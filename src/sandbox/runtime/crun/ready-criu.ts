@@ -34,7 +34,7 @@ export class ReadyCriu<Started extends { criu: CriuProcess } = StartedCriu> {
     return (await ready?.catch(() => undefined)) ?? (await this.start(false));
   }
 
-  /** To be called when the dump or restore is done. */
+  /** Call this when the dump or restore is done. */
   renewSoon(): void {
     clearTimeout(this.#renewal);
     this.#renewal = setTimeout(() => this.#renew(), RENEW_MS);

@@ -10,7 +10,7 @@ import { fieldsOf, messagesIn } from "./protobuf-fields.ts";
 /** Bit 12 of the advice: in the second byte of the number, which holds bits 7 to 13. */
 const MERGEABLE = 1 << 5;
 
-/** To be called before the image has its digests. */
+/** Call this before the image has its digests. */
 export async function dropMergeMarks(images: string): Promise<void> {
   for (const name of await readdir(images)) {
     if (!MAPPINGS.test(name)) continue;

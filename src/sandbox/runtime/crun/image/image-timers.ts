@@ -28,7 +28,7 @@ const EVERY_NANOSECONDS = 10;
 const AT = 1;
 const AFTER = 0;
 
-/** To be called before the image has its digests. */
+/** Call this before the image has its digests. */
 export async function mendTimers(images: string): Promise<void> {
   await using file = await open(join(images, FILES_IMAGE), "r+");
   const window = Buffer.alloc(WINDOW_BYTES);

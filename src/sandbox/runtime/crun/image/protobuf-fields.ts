@@ -7,7 +7,7 @@ const VARINT = 0;
 const EIGHT_BYTES = 1;
 const DELIMITED = 2;
 const FOUR_BYTES = 5;
-/** For 64 bits. */
+/** Bytes of a varint of 64 bits. */
 const VARINT_MAX_BYTES = 10;
 
 /** An image file: eight bytes of magic, then messages, each after its length in four bytes. */
