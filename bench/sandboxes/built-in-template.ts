@@ -42,7 +42,7 @@ function layersOf(cacheFolder: string, image: string): string[] {
   return [imageFolder(cacheFolder, image), ...(below === null ? [] : layersOf(cacheFolder, below))];
 }
 
-/** The first create starts the build; later ones are refused until it is done. */
+/** The first create starts the build; later ones are rejected until it is done. */
 async function build(context: Context, name: string, layers: string[]): Promise<BuiltTemplate> {
   for (const deadline = performance.now() + BUILD_MS; ; await Bun.sleep(ASK_MS)) {
     const made = await context.call("POST", "/v2/sandboxes", { templateID: name }).catch((refused: Fault) => refused);

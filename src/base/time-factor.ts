@@ -21,7 +21,7 @@ export function timeFactorEnv(): Record<string, string> {
   return factor() === TIME_FACTOR.min ? {} : { [TIME_FACTOR.variable]: String(factor()) };
 }
 
-/** Ignores invalid values, which are refused elsewhere. */
+/** Ignores invalid values, which are rejected elsewhere. */
 function factor(): number {
   const given = Number(process.env[TIME_FACTOR.variable]);
   return given >= TIME_FACTOR.min && given <= TIME_FACTOR.max ? given : TIME_FACTOR.min;

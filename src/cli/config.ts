@@ -1,6 +1,6 @@
 /**
  * Settings: environment variables override the config file, which overrides the defaults. No setting is required.
- * Unknown settings are refused, so that a misspelt name never goes unnoticed. settings.ts has their names.
+ * Unknown settings are rejected, so that a misspelt name never goes unnoticed. settings.ts has their names.
  */
 import { isIPv4 } from "node:net";
 import { DEFINITIONS } from "../../templates/definitions.ts";
@@ -255,7 +255,7 @@ function parseResolver(text: string | undefined): string | undefined {
   return text;
 }
 
-/** `main.ts` has already applied it; here an invalid value is refused. */
+/** `main.ts` has already applied it; here an invalid value is rejected. */
 function parseTimeFactor(text: string | undefined): void {
   const { min, max } = TIME_FACTOR;
   if (text === undefined || (decimal(text) >= min && decimal(text) <= max)) return;

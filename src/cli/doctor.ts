@@ -37,7 +37,9 @@ export async function examineAndPrint(
   });
 }
 
-/** Examines this machine unless the file says that it was found fit before. A check that timed out refuses no start. */
+/**
+ * Examines this machine unless the file says that it was found fit before. A check that timed out prevents no start.
+ */
 export async function markExamined(
   mark: string,
   examineNow: () => Promise<ReadonlySet<Finding["status"]>>,

@@ -97,8 +97,8 @@ export async function serve(config: Config): Promise<number> {
 
   await stopSignal();
   notices.stopping();
-  // New requests are refused, management requests finish, streams to sandboxes are cut. Sandboxes keep running, and the
-  // next start adopts them.
+  // New requests are rejected, management requests finish, streams to sandboxes are cut. Sandboxes keep running, and
+  // the next start adopts them.
   void listeners.stop(false);
   await control.close();
   await listening.stop();

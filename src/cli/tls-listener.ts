@@ -29,7 +29,7 @@ export class TlsListener {
   /** Closed listeners that still carry earlier connections. */
   readonly #left = new Set<ClientListener>();
   #digest: string | undefined;
-  /** Digest of the files that were last found and refused. */
+  /** Digest of the files that were last found and rejected. */
   #refused: { digest: string; isReported: boolean } | undefined;
   #nextCheck: Timer;
   #isStopped = false;

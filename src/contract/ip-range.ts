@@ -109,7 +109,7 @@ export function isIpv4(text: string): boolean {
 
 /**
  * The eight groups of an IPv6 address; undefined for anything else, including an address with a zone, which is local to
- * a machine. URL cannot check this: it accepts `::1:`, and refuses some addresses that end in an IPv4 address.
+ * a machine. URL cannot check this: it accepts `::1:`, and rejects some addresses that end in an IPv4 address.
  */
 export function ipv6Groups(text: string): number[] | undefined {
   const [head = "", tail, ...more] = text.split("::");

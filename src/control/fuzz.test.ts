@@ -5,7 +5,7 @@ import { ControlFixture } from "./testing/control-fixture.ts";
 import { WALK } from "./testing/route-walk.ts";
 import { headersOf, makeTenant, type Named, type Tenant } from "./testing/tenant.ts";
 
-/** A tenant makes only so much before its bounds refuse everything; by then another one takes over. */
+/** A tenant makes only so much before its bounds reject everything; by then another one takes over. */
 const TENANTS_EVERY = 150;
 
 let f: ControlFixture;

@@ -1,6 +1,6 @@
 /**
  * Deletes teams with everything that they own. The request is recorded in the team's row; from then on authentication
- * refuses the team. The steps below follow in the background and can be repeated, so after a crash the next start does
+ * rejects the team. The steps below follow in the background and can be repeated, so after a crash the next start does
  * them all again. The row of the team goes last: while it exists, something may be left.
  *
  * Sandboxes of other teams that run from a public template of the team keep running, and resume. Their builds stay

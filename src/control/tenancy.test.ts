@@ -263,7 +263,7 @@ test("with the owner's keys every request of the walk succeeds", async () => {
     const [method = ""] = route.split(" ");
     for (const question of questionsOf(route, owner.names)) {
       const { status, body } = await send(method, question, headersOf(authOf(route), owner.credentials));
-      // The walk also asks for templates named like ids. They are refused for every team, with one text.
+      // The walk also asks for templates named like ids. They are rejected for every team, with one text.
       const isIdAsName = status === 400 && body.includes("has the form of a template id");
       const isRight = status < 300 || status === 409 || status === WALK[route]?.ownStatus || isIdAsName;
       if (!isRight) refused.push([method, question.path, question.body, status, body]);

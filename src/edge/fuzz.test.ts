@@ -63,7 +63,7 @@ fuzzText("no spelling of a path reaches the control channel", {
     "/files",
   ],
   check(path) {
-    // A text that is no path is refused before.
+    // A text that is no path is rejected before.
     if (!path.startsWith("/") || internalPath(path) !== undefined) return;
     for (let times = 0; times < 3; times++) {
       expect(`${decoded(path, times).toLowerCase()}/`).not.toStartWith("/control/");

@@ -20,7 +20,7 @@ export const EDGE_RESPONSE_PIECE_OVERHEAD_BYTES = 128;
 export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
 /** Chunks of one connection that one turn of the event loop parses; the rest waits for a later turn. */
 export const EDGE_CHUNKS_AT_ONCE_MAX = 2048;
-/** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
+/** A path that still changes after so many percent-decodings hides something, and is rejected on the runtime port. */
 export const EDGE_PATH_DECODINGS_MAX = 8;
 export const EDGE_RESPONSE_HEAD_MAX_BYTES = 64 * 1024;
 /** How long a sandbox may take to read the rest when a connection closes. */

@@ -47,7 +47,7 @@ describe("a request to a runtime", () => {
   ])("gets a new id %s", async (_, lines) => {
     await using service = await answering();
     const { sent, returned } = await idsOf(service, RUNTIME_PORT, lines);
-    // The reader of request heads refuses control characters.
+    // The reader of request heads rejects control characters.
     if (lines.some((line) => line.includes("\x1b"))) return expect(sent).toEqual([]);
     expect(sent).toEqual([expect.stringMatching(ODD)]);
     expect(returned).toEqual(sent);

@@ -31,7 +31,7 @@ export interface DnsQuestion {
   isInternet: boolean;
 }
 
-/** Undefined: send no reply, because the message may itself be a response. A number: refuse with this code. */
+/** Undefined: send no reply, because the message may itself be a response. A number: reject with this code. */
 export function readQuery(message: Buffer): DnsQuestion | number | undefined {
   if (message.length < HEADER_BYTES) return undefined;
   const flags = message.readUInt16BE(2);

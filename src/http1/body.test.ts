@@ -1,4 +1,4 @@
-/** Chunked bodies: their end and what is refused. */
+/** Chunked bodies: their end and what is rejected. */
 import { describe, expect, test } from "bun:test";
 import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX, ChunkedBody, chunkAhead } from "./body.ts";
 

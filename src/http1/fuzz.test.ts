@@ -117,7 +117,7 @@ fuzzBytes("a response is parsed as by the model, for every split", {
   },
 });
 
-/** Requests in a row, as `METHOD target length`, up to the first that is refused or not whole. */
+/** Requests in a row, as `METHOD target length`, up to the first that is rejected or not whole. */
 function ownReading(text: string): string[] {
   const read: string[] = [];
   let rest: Bytes = Buffer.from(text, "latin1");

@@ -6,14 +6,14 @@
  *
  * A head is parsed line by line, each line once, when its line feed has arrived. The result therefore does not depend
  * on how the bytes are split into pieces. Folded lines, blanks before a colon, control characters and bare CRs are
- * refused.
+ * rejected.
  */
 import { CARRIAGE_RETURN, COLON, IN_TOKEN, IN_VALUE, LINE_FEED, SPACE, TAB } from "./bytes.ts";
 import { HeaderLines } from "./header-lines.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-/** A refused head, with the status for the response. */
+/** A rejected head, with the status for the response. */
 export class BadHead extends Error {
   constructor(
     readonly status: 400 | 431 | 501 | 505,
@@ -70,7 +70,7 @@ export abstract class HeadReader<First, Head> {
     return this.#length === 0;
   }
 
-  /** All bytes of an incomplete or refused head. */
+  /** All bytes of an incomplete or rejected head. */
   get bytes(): Bytes {
     return this.#store.subarray(0, this.#length);
   }
@@ -213,8 +213,8 @@ export abstract class HeadReader<First, Head> {
 }
 
 /**
- * The body length given by the headers, "chunked", or "untold". Two statements are refused even if they agree: the next
- * reader might use the other one (RFC 9112, 6.3).
+ * The body length given by the headers, "chunked", or "untold". Two statements are rejected even if they agree: the
+ * next reader might use the other one (RFC 9112, 6.3).
  */
 export function declaredLength(headers: HeaderLines, name: "request" | "response"): number | "chunked" | "untold" {
   const codings = headers.count("transfer-encoding");

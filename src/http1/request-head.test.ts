@@ -1,4 +1,4 @@
-/** Which request heads are refused, and how the others are parsed. */
+/** Which request heads are rejected, and how the others are parsed. */
 import { describe, expect, test } from "bun:test";
 import { BadHead } from "./head-reader.ts";
 import { RequestHeadReader } from "./request-head.ts";

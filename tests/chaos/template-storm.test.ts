@@ -48,7 +48,7 @@ interface Inhabited {
   isTaken: boolean;
 }
 
-/** The result of an operation that may be refused, or the message of the refusal. */
+/** The result of an operation that may be rejected, or the message of the refusal. */
 type Came<T> = { value: T } | { refusal: string };
 
 async function came<T>(promise: Promise<T>): Promise<Came<T>> {

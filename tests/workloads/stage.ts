@@ -122,7 +122,7 @@ export class Stage {
     await this.machine.removeCheckpoint(checkpoint);
   }
 
-  /** The message of a pause that is refused. The sandbox goes on and there is no checkpoint. */
+  /** The message of a pause that is rejected. The sandbox goes on and there is no checkpoint. */
   async refusedPause(): Promise<string> {
     const refused = this.machine.pause(this.id, "refused", { memory: true });
     const fault = await refused.then(

@@ -1,6 +1,6 @@
 /**
  * The cost of rules that name a web site: connections to it pass the relay. The peer is a sandbox without rules that
- * connects to the same site directly. Other sites must be refused, or the row is missed.
+ * connects to the same site directly. Other sites must be rejected, or the row is missed.
  */
 
 import { throughput } from "../../clients/file-transfer.ts";

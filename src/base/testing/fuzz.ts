@@ -191,7 +191,7 @@ function fuzz<T extends { length: number; slice(from: number, to: number): T }>(
   test(`${name}, whatever is in it`, play, TEST_MS);
 }
 
-/** The result of `parse`, or undefined when it refuses properly: with a Fault that blames the sender. */
+/** The result of `parse`, or undefined when it rejects properly: with a Fault that blames the sender. */
 export function orRefused<T>(parse: () => T, statuses: readonly number[] = [400]): T | undefined {
   try {
     return parse();

@@ -35,7 +35,7 @@ const metadata = stringMap(function* (given) {
   }
 });
 
-/** Variables that no process could start with are refused here, where the client gets an error. */
+/** Variables that no process could start with are rejected here, where the client gets an error. */
 const envVars = stringMap(function* (given) {
   let total = 0;
   for (const [name, value] of Object.entries(given)) {

@@ -1,6 +1,6 @@
 /**
  * The control channel from the host to the guest: plain HTTP on the runtime port under CONTROL_PREFIX. It requires a
- * secret that only the host and the guest hold, and the edge refuses the prefix in any spelling. The secret is in a
+ * secret that only the host and the guest hold, and the edge rejects the prefix in any spelling. The secret is in a
  * file that the host mounts into the sandbox. The guest reads it for each request, so a new secret invalidates the old
  * one: every restore of a checkpoint begins with its own secret, and no memory image holds one.
  *

@@ -139,7 +139,7 @@ export class AuditLog {
     this.#sweepTimer = idleClock.after(AUDIT_SWEEP_MS, () => this.start());
   }
 
-  /** Queues an entry for a change that was made or refused. */
+  /** Queues an entry for a change that was made or rejected. */
   note(origin: Origin, about: About): void {
     this.#add(origin, about, subjectOf(origin, about.teamId, WORK));
   }

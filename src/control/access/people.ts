@@ -216,7 +216,7 @@ export async function holdStaying({ people }: Pick<Tables, "people">, teamId: st
 }
 
 /**
- * Records that the team and everything that it owns is to be deleted; from then on its requests are refused. A running
+ * Records that the team and everything that it owns is to be deleted; from then on its requests are rejected. A running
  * server does the rest, also one that starts later. Again for a team that is being deleted: nothing. Fault 409 for the
  * team of the server itself.
  */

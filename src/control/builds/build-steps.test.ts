@@ -1,4 +1,4 @@
-/** Build steps as clients send them, and which of them are refused. */
+/** Build steps as clients send them, and which of them are rejected. */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { RequestedStep } from "../../contract/management/template-build.ts";

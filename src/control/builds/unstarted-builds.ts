@@ -1,6 +1,6 @@
 /**
  * Ends requested builds that will never start, because each holds one of the team's few places for waiting builds:
- * their start was refused, or their client has gone away and neither starts the build nor uploads files.
+ * their start was rejected, or their client has gone away and neither starts the build nor uploads files.
  */
 
 import type { Fault } from "../../contract/fault.ts";
@@ -11,7 +11,7 @@ import type { Uploads } from "./uploads.ts";
 /** A build that is not started within this time is over, and frees its place. */
 export const BUILD_START_WITHIN_MS = 2 * 3_600_000;
 
-/** The request cannot be built; the same request would be refused again. */
+/** The request cannot be built; the same request would be rejected again. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 413, 415]);
 
 export class UnstartedBuilds {
@@ -22,7 +22,9 @@ export class UnstartedBuilds {
     this.#startedAt = services.clock.now();
   }
 
-  /** The start of a waiting build was refused with this fault. Other statuses, such as 503, leave the build waiting. */
+  /**
+   * The start of a waiting build was rejected with this fault. Other statuses, such as 503, leave the build waiting.
+   */
   async refused(id: string, { status, message }: Fault): Promise<void> {
     const { store, clock } = this.services;
     if (!REFUSALS.has(status)) return;

@@ -1,7 +1,7 @@
 /**
  * Translates a Dockerfile into a build: a base image, steps and a start command. There is no build context, so
- * instructions that need one are refused. Other unsupported instructions are refused with their line, except those that
- * only describe an image. `parseDockerfile` throws only Faults with status 400.
+ * instructions that need one are rejected. Other unsupported instructions are rejected with their line, except those
+ * that only describe an image. `parseDockerfile` throws only Faults with status 400.
  *
  * This folder runs nothing and reads no files: text in, steps out.
  */

@@ -1,7 +1,7 @@
 /**
  * Variables that a Dockerfile has set so far. ARG variables exist only during the build and are known here. ENV
  * variables stay in the image. Variables of the base image are unknown until it is fetched: the host expands them in
- * ENV, and other instructions that use them are refused rather than given an empty value.
+ * ENV, and other instructions that use them are rejected rather than given an empty value.
  */
 import { ENV_VARIABLE_MAX_BYTES } from "../../contract/management/limits.ts";
 import { faultAt } from "./dockerfile-fault.ts";

@@ -177,7 +177,7 @@ function levelOf(status: number): "info" | "warn" | "error" {
   return status >= 500 && status !== NOT_BUILT ? "error" : "info";
 }
 
-/** The server refused deliberately: the fault has no other error as its cause. */
+/** The server rejected deliberately: the fault has no other error as its cause. */
 function isRefusal({ cause }: Fault): boolean {
   return cause === undefined || (cause instanceof Fault && isRefusal(cause));
 }

@@ -1,7 +1,7 @@
 /**
- * Counts the levels and values of JSON while its bytes arrive, so that a body beyond the limits is refused before
+ * Counts the levels and values of JSON while its bytes arrive, so that a body beyond the limits is rejected before
  * `JSON.parse` sees it: parsing 16 MiB of brackets blocks the server for seconds. Bytes that are not JSON yield an
- * arbitrary count, and the parser refuses them.
+ * arbitrary count, and the parser rejects them.
  */
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";

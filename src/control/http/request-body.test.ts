@@ -174,7 +174,7 @@ describe("concurrent bodies", () => {
     const refused = await send();
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(refused.body.message).toContain(`${BODY_BYTES_PER_TEAM_PER_SECOND} bytes of request bodies each second`);
-    // A body that announces its length is refused unread.
+    // A body that announces its length is rejected unread.
     expect((await slowBody("/sandboxes", f.apiKey, held).answered).status).toBe(429);
     await f.advance((1_000 * held) / BODY_BYTES_PER_TEAM_PER_SECOND);
     expect((await send()).status).toBe(400);

@@ -61,7 +61,7 @@ async function readBytes(
   const { bytes: announced } = uploadOf(request);
   if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array();
-  // Before anything is read, so that a flood of refused bodies costs nothing.
+  // Before anything is read, so that a flood of rejected bodies costs nothing.
   if (announced !== undefined) take(announced);
   const reader = request.body.getReader();
   const leave = () => void reader.cancel().catch(() => undefined);
@@ -105,7 +105,7 @@ function parse(bytes: Uint8Array): unknown {
 
 /**
  * Clients often name the type of their JSON wrongly or not at all, so most types are accepted. A type that is certainly
- * not JSON is refused. A form is refused unless it begins like a JSON object. An empty body has no type, whatever its
+ * not JSON is rejected. A form is rejected unless it begins like a JSON object. An empty body has no type, whatever its
  * header says.
  */
 function refuseForeign(contentType: string | null, beginning: Uint8Array): void {

@@ -45,7 +45,7 @@ export interface RouteFacts {
 export interface Route<S> extends RouteFacts {
   /** Parses, then acts. */
   run(request: UnparsedCall, services: S): Promise<RouteResult>;
-  /** Called for every refused call of a known caller, before the response is sent. */
+  /** Called for every rejected call of a known caller, before the response is sent. */
   refused?(call: RefusedCall, services: S): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Creating a sandbox: options that are honoured or refused by name, and the response when it cannot be placed. */
+/** Creating a sandbox: options that are honoured or rejected by name, and the response when it cannot be placed. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";

@@ -2,7 +2,7 @@
  * Creates that a client may repeat: with the same `Idempotency-Key` and the same request it gets the same sandbox. The
  * store keeps a hash of the key and of the request, never a response: that is made from the sandbox again. The key is
  * recorded in the transaction that records the sandbox, so a crash leaves both or neither, and a failed create leaves
- * the key free. Of concurrent requests with one key, the first creates and the others are refused.
+ * the key free. Of concurrent requests with one key, the first creates and the others are rejected.
  */
 
 import { Fault } from "../../contract/fault.ts";
@@ -14,7 +14,7 @@ import type { Tables } from "../../store/store.ts";
 import type { Parts } from "../parts.ts";
 import { shownState } from "./sandbox-status.ts";
 
-/** A create is refused when its team has used this many keys in the time that they are kept. */
+/** A create is rejected when its team has used this many keys in the time that they are kept. */
 export const IDEMPOTENCY_KEYS_PER_TEAM_MAX = 50_000;
 const PRINTABLE = /^[ -~]+$/;
 

@@ -238,7 +238,7 @@ export class LifecycleCore {
     try {
       return await change();
     } catch (error) {
-      // The store refused this change, so the row is unchanged.
+      // The store rejected this change, so the row is unchanged.
       if (error instanceof Fault) throw error;
       this.background.run("a failed state change could not be checked", async () => {
         await this.#pause();

@@ -1,5 +1,5 @@
 /**
- * Reacts to a machine that is short of memory: refuses new runs, and pauses idle sandboxes with autoPause, the longest
+ * Reacts to a machine that is short of memory: rejects new runs, and pauses idle sandboxes with autoPause, the longest
  * idle first, until the host has enough memory again. A sandbox without autoPause is never paused.
  */
 import { Fault } from "../../contract/fault.ts";

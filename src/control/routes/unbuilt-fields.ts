@@ -1,5 +1,5 @@
 /**
- * Fields that clients may send but this server does not support yet. A request that uses one is refused by the field's
+ * Fields that clients may send but this server does not support yet. A request that uses one is rejected by the field's
  * name, so that no client relies on an ignored field. A value that means "no" counts as absent.
  */
 import { Fault } from "../../contract/fault.ts";

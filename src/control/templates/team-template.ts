@@ -55,7 +55,7 @@ export async function findOwnById(tables: Tables, team: Team, id: string): Promi
 }
 
 /**
- * Parses a name that the team gives to a template or a snapshot. A name that looks like a template id is refused,
+ * Parses a name that the team gives to a template or a snapshot. A name that looks like a template id is rejected,
  * whether or not that template exists, so the response reveals nothing about other teams.
  */
 export function parseOwnName(team: Team, written: string): OwnName {

@@ -52,7 +52,7 @@ export async function findBuild(store: Tables, template: Template, tag: string):
   return (await store.builds.tagged(template.id, tag)) ?? (await store.builds.ready(template.id, tag));
 }
 
-/** For filters: undefined when the template does not exist. A tag has no meaning in a filter and is refused. */
+/** For filters: undefined when the template does not exist. A tag has no meaning in a filter and is rejected. */
 export async function findForFilter(store: Store, team: Team, written: string): Promise<Template | undefined> {
   const reference = parseTemplateReference(written);
   if (reference.tag !== undefined) {

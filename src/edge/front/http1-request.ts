@@ -282,7 +282,7 @@ export class Http1Request implements ClientRequest {
 
   /**
    * The rest of such a body is not read: the connection closes after the response. How much of a diverted body the
-   * service has read is not known yet: a service that refuses the request has probably left some.
+   * service has read is not known yet: a service that rejects the request has probably left some.
    */
   #isLongUnread(status: number): boolean {
     if (this.#framing === undefined || (this.bodyBytes ?? 0) <= EDGE_UNWANTED_BODY_MAX_BYTES) return false;

@@ -21,7 +21,7 @@ const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_PROTOC
 /** More than a client takes that opens no window. */
 const LONG_BYTES = 200_000;
 
-// One at once: a broken exchange that kept its place would have the next refused.
+// One at once: a broken exchange that kept its place would have the next rejected.
 const edge = edgeOfFile({ limits: { perSandbox: 1, perTeam: 1 } });
 
 const get = (port: number) => ({ ":method": "GET", ":path": "/", ":authority": hostOf(port) });

@@ -1,4 +1,4 @@
-/** HTTP/2 heads that are refused because they would mean something else as HTTP/1.1. */
+/** HTTP/2 heads that are rejected because they would mean something else as HTTP/1.1. */
 import { describe, expect, test } from "bun:test";
 import { headOf } from "./http2-head.ts";
 

@@ -42,7 +42,7 @@ export function internalPath(target: string): string | undefined {
 function isInternal(path: string): boolean {
   if (INTERNAL_ENDPOINTS.has(path)) return true;
   if (path.length < CONTROL_ROOT.length) return false;
-  // The control prefix is refused in any case, so that safety does not depend on the guest's case rules.
+  // The control prefix is rejected in any case, so that safety does not depend on the guest's case rules.
   const lower = path.slice(0, CONTROL_PREFIX.length).toLowerCase();
   return lower === CONTROL_PREFIX || (lower === CONTROL_ROOT && path.length === CONTROL_ROOT.length);
 }

@@ -1,4 +1,4 @@
-/** Requests to a temporarily unreachable sandbox: they wait, and are then served, refused or cut off. */
+/** Requests to a temporarily unreachable sandbox: they wait, and are then served, rejected or cut off. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { untilTrue } from "../../base/testing/until.ts";
 import type { Wake, WakeRefusal, WakeRequest } from "../../contract/internal/directory.ts";

@@ -23,7 +23,7 @@ export const BOUNDS = {
   /** Once a sandbox exceeds its memory share, its connections close after stalling for this time. */
   stalledMs: 60_000,
   idleCheckMs: 10_000,
-  /** Time that a refused client has to read the reason. */
+  /** Time that a rejected client has to read the reason. */
   lingerMs: 30_000,
   /** Minimum interval between two log entries about failing connections of a sandbox. */
   reportEveryMs: 60_000,

@@ -1,6 +1,6 @@
 /**
  * Reads the server name from a TLS client hello, which may arrive in any pieces and over several records. All bytes are
- * kept, because the server gets them unchanged. A hello that two servers could read differently is refused.
+ * kept, because the server gets them unchanged. A hello that two servers could read differently is rejected.
  */
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 

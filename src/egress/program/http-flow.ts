@@ -187,7 +187,7 @@ export class HttpFlow {
   }
 }
 
-/** What `read` gives, or why it refuses the head. */
+/** What `read` gives, or why it rejects the head. */
 function orBad<Found>(read: () => Found): Found | BadHead {
   try {
     return read();

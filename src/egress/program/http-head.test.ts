@@ -1,4 +1,4 @@
-/** Which host a request is for, and which requests the relay refuses. `src/http1` tests which heads are well-formed. */
+/** Which host a request is for, and which requests the relay rejects. `src/http1` tests which heads are well-formed. */
 import { expect, test } from "bun:test";
 import { BadHead } from "../../http1/head-reader.ts";
 import { RequestHeadReader } from "../../http1/request-head.ts";

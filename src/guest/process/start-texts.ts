@@ -1,6 +1,6 @@
 /**
  * Checks the texts of a Start request. The kernel cuts each text at its first NUL byte, and a variable's name at its
- * first `=`. Such texts are refused with the client's own name for the field.
+ * first `=`. Such texts are rejected with the client's own name for the field.
  */
 import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";

@@ -1,6 +1,6 @@
 /**
  * Decides for each entry of an archive, before anything is written, where it goes below the target or why the whole
- * archive is refused. Names come from the client and are relative to its build context.
+ * archive is rejected. Names come from the client and are relative to its build context.
  */
 import { NAME_MAX_BYTES, PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";

@@ -1,5 +1,5 @@
 /**
- * Hostile archives. Each is refused in one line before anything is written, or does no harm: everything beside the
+ * Hostile archives. Each is rejected in one line before anything is written, or does no harm: everything beside the
  * target is unchanged.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";

@@ -1,6 +1,6 @@
 /**
  * Program unpack (COPY in a Dockerfile): extracts an uploaded archive to its target. It reads the archive twice and
- * writes nothing during the first pass, so a refused archive changes nothing.
+ * writes nothing during the first pass, so a rejected archive changes nothing.
  */
 import {
   closeSync,

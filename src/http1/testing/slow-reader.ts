@@ -19,7 +19,7 @@ const FIRST = {
 const FIELD = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
 const NEVER_TRAILERS = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
 
-/** Undefined if the message is refused or incomplete. */
+/** Undefined if the message is rejected or incomplete. */
 export function slowMessage(text: string, kind: "request" | "response", maxBytes: number): SlowMessage | undefined {
   const [, head = "", behind = ""] =
     (kind === "request" ? /^(.*?\r\n)\r\n(.*)$/s : /^(.*?\n)\r?\n(.*)$/s).exec(text) ?? [];

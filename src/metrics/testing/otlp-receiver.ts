@@ -1,5 +1,5 @@
 /**
- * For tests: an HTTP server that takes traces as a collector does. It refuses bodies that break the rules of OTLP in
+ * For tests: an HTTP server that takes traces as a collector does. It rejects bodies that break the rules of OTLP in
  * JSON: ids in hex, 64-bit numbers as strings, known fields only.
  */
 import { z } from "zod";

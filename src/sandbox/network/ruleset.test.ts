@@ -129,7 +129,7 @@ describe("the table of a server", () => {
     const text = ruleset({ ...facts, slots, onLink: ["192.0.2.0/24"] });
     expect(text).toContain("set onlink { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.0/24 } }");
     for (const slot of [9, 12]) expect(text).toContain(`chain slot_${slot}_out {\n    jump refuse`);
-    // nft refuses an empty list.
+    // nft rejects an empty list.
     expect(ruleset(facts).match(/elements = /g)).toHaveLength(1);
   });
 });

@@ -166,7 +166,7 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
   return chains;
 }
 
-/** The table would refuse it after this chain. Never to another sandbox, whatever the ranges say. */
+/** The table would reject it after this chain. Never to another sandbox, whatever the ranges say. */
 function intoPrivate(near: string | undefined): string[] {
   if (near === undefined) return [];
   return [`${spaced("ip daddr", near)}ip daddr != ${SLOT_RANGE} oifname != "${ANY_INTERFACE}*" accept`];

@@ -104,7 +104,7 @@ test("sandlot support writes a bundle for root only, without secrets of tenants 
       headers: { "X-API-Key": apiKey, "Content-Type": "application/json" },
       body: JSON.stringify(body),
     });
-  // Both are refused, and what the client sent may be in the log.
+  // Both are rejected, and what the client sent may be in the log.
   await api(`/sandboxes/${planted}-token/pause`, {});
   await api(`/v3/templates?token=${planted}-query`, {
     fromImageRegistry: { type: "registry", password: `${planted}-pw` },

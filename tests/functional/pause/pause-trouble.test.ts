@@ -235,7 +235,7 @@ describe(`a store locked by another process for longer than the server waits (SA
       if (!wasSeen) return { answer: await answered, wasSeen };
       lock();
     }
-    // From the start on it is refused, however late the server comes to it.
+    // From the start on it is rejected, however late the server comes to it.
     if (step === 0) await Promise.race([answered, Bun.sleep(4 * SQLITE_BUSY_MS)]);
     await Bun.sleep(step === 0 ? 1_000 : SQLITE_BUSY_MS + 1_000);
     store.run("ROLLBACK");

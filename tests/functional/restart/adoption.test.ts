@@ -96,7 +96,7 @@ timed("a killed guest restarts within a second, and processes continue", async (
   const after = (await sandbox.commands.run(`${guests}; echo $KEPT`)).stdout.trim().split("\n");
   expect(performance.now() - begun).toBeLessThan(2000);
   expect(after.filter((pid) => before.includes(pid))).toEqual([]);
-  // Settings, and with them the token, survived: a request without it is still refused.
+  // Settings, and with them the token, survived: a request without it is still rejected.
   expect(after.at(-1)).toBe("yes");
   const headers = { "e2b-sandbox-id": sandbox.sandboxId, "e2b-sandbox-port": "49983" };
   expect((await fetch(`${server.url}/envs`, { headers })).status).toBe(401);

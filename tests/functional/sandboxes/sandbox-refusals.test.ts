@@ -1,4 +1,4 @@
-/** Unsupported requests are refused with an error that says what was wrong. No option is accepted and ignored. */
+/** Unsupported requests are rejected with an error that says what was wrong. No option is accepted and ignored. */
 import { expect, test } from "bun:test";
 import { AuthenticationError, InvalidArgumentError, Sandbox, SandboxError, type SandboxOpts } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

@@ -38,7 +38,7 @@ describe("an image with links in place of what is mounted and hidden", () => {
       for (const name of ["dev", "proc", "sys"]) mkdirSync(join(root, "tmp", name), { recursive: true });
       writeFileSync(join(root, "tmp/proc/kallsyms"), "not the kernel's");
     });
-    // To refuse such an image is as good.
+    // To reject such an image is as good.
     const output = await made.catch((error: Error) => error);
     if (output instanceof Error) {
       expect(output.message).toMatch(REFUSALS);

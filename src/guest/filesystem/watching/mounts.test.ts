@@ -1,4 +1,4 @@
-/** Which filesystems the watcher refuses or leaves out. */
+/** Which filesystems the watcher rejects or leaves out. */
 import { expect, test } from "bun:test";
 import { mountsLeftOut, networkTypeName } from "./mounts.ts";
 
