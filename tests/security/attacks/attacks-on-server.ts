@@ -391,6 +391,31 @@ const RELIABILITY: Attack[] = [
       ],
     ],
   },
+  {
+    number: 50,
+    either: true,
+    name: "The login: forms, cookies and scripts of sandbox pages, other return addresses, forged and used tokens, floods",
+    open: "a page of a sandbox can set too many cookies for the domain; a flood from many networks blocks passwords in browsers that have not signed in before",
+    tests: [
+      [
+        "src/edge/own-address.test.ts",
+        "a response of another port, named in a header, is cached for that sandbox and port only",
+      ],
+      ["src/control/login/login-pages.test.ts", "takes no form of %s, even with the right cookie"],
+      ["src/control/login/login-pages.test.ts", "never returns to %j"],
+      ["src/control/login/login-pages.test.ts", "is no access token, and the other way round"],
+      ["src/control/login/login-pages.test.ts", "is replaced by each use; a second use ends the login"],
+      [
+        "src/control/login/login-pages.test.ts",
+        "works in a browser that signed in before, whatever others try; there it has a budget too",
+      ],
+      ["src/control/access/passwords.test.ts", "one password is checked at a time, few wait, and one more is refused"],
+      [
+        "src/control/login/oidc-login.test.ts",
+        "cannot be finished by another browser, twice, later, or with another code",
+      ],
+    ],
+  },
 ];
 
 export const ATTACKS_ON_SERVER: readonly Attack[] = [...FILES, ...NET, ...TENANCY, ...RELIABILITY];
