@@ -68,8 +68,8 @@ test("a sandbox that resumes while its previous slot is returned is ended like a
       if (slot === 1) await freed.promise;
     },
   );
-  await expect(endings.end({ id: "i1", slot: 1 })).rejects.toThrow("still runs");
-  await expect(endings.end({ id: "i1", slot: 1 })).rejects.toThrow("still runs");
+  await expect(endings.end({ id: "i1", slot: 1 })).rejects.toThrow("has not ended yet");
+  await expect(endings.end({ id: "i1", slot: 1 })).rejects.toThrow("has not ended yet");
   isStuck = false;
   await freeing.promise;
   await endings.end({ id: "i1", slot: 2 });

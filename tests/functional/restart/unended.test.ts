@@ -66,7 +66,7 @@ describe("a sandbox that cannot be ended", () => {
     for (const attempt of ["first", "second"]) {
       const ends = stuck.map(({ id }) => here.machine.destroy(id).then(() => "gone", String));
       for (const output of await Promise.all(ends))
-        expect(`${attempt}: ${output}`).toContain("something in it still runs");
+        expect(`${attempt}: ${output}`).toContain("a process in it has not ended yet");
     }
     for (const record of stuck) expect(await remainsOf(record)).toEqual(ALL_BUT_ENDPOINT);
     const taken = new Set(stuck.map(({ slot }) => slot));
