@@ -21,7 +21,9 @@ import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneO
 import { printSummary } from "./summary.ts";
 import { debianRootSteps } from "./support/debian-root.ts";
 import { LONG } from "./support/long.ts";
+import { OWN_MOUNTS } from "./support/own-mounts.ts";
 import { newDataFolder, removeServersOf, removeStaleServers, runFoldersLeftBy } from "./support/server.ts";
+import { installOnStockMachine, stockMachineSteps } from "./support/stock-machine.ts";
 import { templateStepsFor, usesTemplate } from "./support/templates-of-tests.ts";
 import { imageSteps } from "./workloads/images.ts";
 
@@ -49,19 +51,6 @@ const BROWSER_OF_TESTS = { chromium: "chromium" };
 const PROMETHEUS_OF_TESTS = { prometheus: "prometheus", promtool: "prometheus" };
 /** Lets Node and Python resolve names below localhost. The package has no command to check for. */
 const NAMES_OF_TESTS = { "names below localhost": "libnss-myhostname" };
-/**
- * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun
- * must not see the unified hierarchy of a hybrid cgroup layout.
- */
-const OWN_MOUNTS = [
-  "unshare",
-  "--mount",
-  "--propagation=slave",
-  "sh",
-  "-c",
-  'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
-  "sh",
-];
 
 const APPLY_SETTINGS = join(import.meta.dir, "support/apply-settings.ts");
 
@@ -102,6 +91,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     ...templateStepsFor(config, files),
     ...resticSteps(config),
     ...debianRootSteps(config, files),
+    ...stockMachineSteps(config, files),
   ];
   await prepare(config, [...runscSteps(config), ...ofFiles]);
   // All before the tests: their network has no package servers.
@@ -111,6 +101,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   if (files.some((file) => file.includes("/firewall-check."))) await install(PACKET_FILTERS_OF_TESTS);
   if (files.some((file) => file.startsWith("tests/functional/desktop/"))) await install(BROWSER_OF_TESTS);
   if (LONG && files.some((file) => file.includes("/prometheus"))) await install(PROMETHEUS_OF_TESTS);
+  await installOnStockMachine(config, files);
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) await install(NAMES_OF_TESTS);
   await removeStaleNetworks();
   const network = await makeOuterNetwork();

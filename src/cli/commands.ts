@@ -3,6 +3,7 @@
  * from the same table. A command loads its own file only, so `up`, which becomes `serve`, does not load the server
  * twice (a third of a start).
  */
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { nearest } from "../base/nearest.ts";
@@ -49,6 +50,10 @@ const BACKUP_OPTIONS = {
   keep: { type: "string", value: "DAYS", about: "afterwards remove older backups (default: keep all)" },
 } as const;
 
+const BUNDLE_OPTION = {
+  bundle: { type: "string", value: "FILE", about: "file of `sandlot bundle`, instead of a network (default: none)" },
+} as const;
+
 const TEAM = { TEAM: "of a-z, 0-9, - and _; names of its templates begin with it" } as const;
 const OWNER = {
   team: { type: "string", value: "TEAM", about: "team of the key (default: default)" },
@@ -75,10 +80,11 @@ export const COMMANDS: readonly Command[] = [
         value: "NAME,...",
         about: "built-in templates to build before the server is ready (default: none)",
       },
+      ...BUNDLE_OPTION,
     },
     async run({ values }) {
       if (values.with !== undefined) process.env.SANDLOT_WITH = String(values.with);
-      return (await import("./up.ts")).up(config());
+      return (await import("./up.ts")).up(config(), pathOf(values.bundle));
     },
   },
   { usage: "serve", run: async () => (await import("./serve.ts")).serve(config()) },
@@ -95,13 +101,30 @@ export const COMMANDS: readonly Command[] = [
   {
     usage: "install",
     about: "Install and start the systemd service; again after an upgrade",
-    run: async () => (await import("./service.ts")).install(config()),
+    options: BUNDLE_OPTION,
+    run: async ({ values }) => (await import("./service.ts")).install(config(), pathOf(values.bundle)),
   },
   {
     usage: "uninstall",
     about: "Remove the service, then do what `down` does",
     options: { data: { type: "boolean", about: "also data, cache and settings (default: no)" } },
     run: async ({ values }) => (await import("./service.ts")).uninstall(config(), { withData: values.data === true }),
+  },
+  {
+    usage: "bundle FILE",
+    about: "Write all that a first start fetches into one file, for use offline",
+    options: {
+      with: {
+        type: "string",
+        multiple: true,
+        value: "NAME,...",
+        about: "also these built-in templates (default: none)",
+      },
+    },
+    async run({ positionals: [file = ""], values }) {
+      if (values.with !== undefined) process.env.SANDLOT_WITH = String(values.with);
+      return (await import("./bundle.ts")).bundle(config(), resolve(file));
+    },
   },
   {
     usage: "doctor",
@@ -402,6 +425,10 @@ function ownerOf({ team, user }: Given["values"]): OwnerNames {
 
 function textOf(value: Given["values"][string]): string | undefined {
   return typeof value === "string" ? value : undefined;
+}
+
+function pathOf(value: Given["values"][string]): string | undefined {
+  return typeof value === "string" ? resolve(value) : undefined;
 }
 
 /** Every command accepts it. */

@@ -18,11 +18,12 @@ export function runscSteps({ cacheFolder, debianMirror, runsc }: Config): SetupS
 }
 
 /** Returns whether anything had to be made. */
-export async function prepare(config: Config, further: readonly SetupStep[] = []): Promise<boolean> {
+export async function prepare(config: Config, further: readonly SetupStep[] = [], first?: SetupStep): Promise<boolean> {
   using progress = new Progress();
   return await setUp({
     cacheFolder: config.cacheFolder,
     debianMirror: config.debianMirror,
+    first,
     further,
     report({ kind, text }) {
       if (kind === "begin") progress.begin(`setting up ${text}`);

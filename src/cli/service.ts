@@ -25,14 +25,15 @@ const JOURNAL_LINES = 20;
 /** Longer text of a failed start would hide what to do. */
 const JOURNAL_MAX_CHARS = 4000;
 
-export async function install(config: Config): Promise<number> {
+/** `bundle`: a file of `sandlot bundle`. */
+export async function install(config: Config, bundle?: string): Promise<number> {
   requireRoot();
   requireSystemd();
   requireSettingsInFile(process.env);
   requireLastingFolder(PROJECT);
   requireOwnUnit();
   await requireNoOtherServer(config);
-  await setUpMachine(config);
+  await setUpMachine(config, bundle);
   writeSettingsFile();
   writeFileSync(UNIT_FILE, await unitOf(PROJECT), { mode: 0o644 });
   await systemctl("daemon-reload");

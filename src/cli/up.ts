@@ -2,11 +2,13 @@
 import { release } from "node:os";
 import { join } from "node:path";
 import { described, stderrLog } from "../base/log.ts";
+import { bundleStep } from "../bundle/bundle.ts";
 import { removeOrphanedServers } from "../setup/orphaned-servers.ts";
 import { cgroupTrees } from "../system/cgroup/cgroups.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { keepInMemory } from "../system/mount/memory-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
+import { needsOf } from "./bundle.ts";
 import { type Config, REQUESTS_TO_SANDBOXES_MAX } from "./config.ts";
 import { examineAndPrint, markExamined } from "./doctor.ts";
 import { currentGuestFolder, prepare, requireRoot, runscSteps } from "./prepare.ts";
@@ -25,9 +27,10 @@ const EXAMINED_FOLDER = "/run/sandlot/examined";
  */
 const PROXIES = /^(?:https?|all|no)_proxy$/i;
 
-export async function up(config: Config): Promise<number> {
+/** `bundle`: a file of `sandlot bundle`. */
+export async function up(config: Config, bundle?: string): Promise<number> {
   requireRoot();
-  await setUpMachine(config);
+  await setUpMachine(config, bundle);
   const data = new DataFolder(config.dataFolder);
   data.lock();
   keepRunFolderInMemory(data);
@@ -53,8 +56,9 @@ export async function up(config: Config): Promise<number> {
 }
 
 /** What takes minutes on a new machine. Throws Fault 500 if it cannot run sandboxes. */
-export async function setUpMachine(config: Config): Promise<void> {
-  await prepare(config, config.runtime === "runsc" ? runscSteps(config) : []);
+export async function setUpMachine(config: Config, bundle?: string): Promise<void> {
+  const first = bundle === undefined ? undefined : bundleStep(bundle, needsOf(config));
+  await prepare(config, config.runtime === "runsc" ? runscSteps(config) : [], first);
   await examineOnce(config);
 }
 

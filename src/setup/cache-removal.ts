@@ -7,7 +7,7 @@ import { serversWithGuests } from "../images/guest-folders.ts";
 
 /** What this and earlier versions write there, complete or not. */
 const OWN =
-  /^(?:lock|guests|images|restic-cache|(?:tools|runsc|restic)-\d+(?:\.unfinished)?|bun-\d[\w.]*-[0-9a-f]+(?:\.unfinished)?|restore\..+)$/;
+  /^(?:lock|guests|images|restic-cache|bundle\.unfinished|(?:tools|runsc|restic)-\d+(?:\.unfinished)?|bun-\d[\w.]*-[0-9a-f]+(?:\.unfinished)?|restore\..+)$/;
 
 /** Returns a sentence on what stays and why; undefined: nothing. */
 export async function removeCache(cacheFolder: string): Promise<string | undefined> {

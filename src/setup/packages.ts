@@ -19,6 +19,7 @@ export const COMMANDS: Readonly<Record<string, string>> = {
   mount: "mount",
 };
 
+export const KEYRING_PACKAGE = "debian-archive-keyring";
 const DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const INSTALL_MS = scaled(900_000);
 
@@ -33,27 +34,47 @@ export function missingCommands(commands = COMMANDS): string[] {
   return Object.keys(commands).filter((name) => Bun.which(name, { PATH: MINIMAL_ENV.PATH ?? "" }) === null);
 }
 
-async function missingPackages(commands: Readonly<Record<string, string>>): Promise<string[]> {
+/** Packages of missing commands, and Debian's keys if they are missing. */
+export async function missingPackages(commands: Readonly<Record<string, string>> = COMMANDS): Promise<string[]> {
   const packages = new Set(missingCommands(commands).map((name) => commands[name] ?? name));
-  if (!(await Bun.file(DEBIAN_KEYRING).exists())) packages.add("debian-archive-keyring");
+  if (!(await Bun.file(DEBIAN_KEYRING).exists())) packages.add(KEYRING_PACKAGE);
   return [...packages];
 }
 
 export async function installPackages(progress: (line: string) => void, commands = COMMANDS): Promise<void> {
   const packages = await missingPackages(commands);
-  if (packages.length === 0) return;
+  if (packages.length > 0) await installFrom([], packages, progress);
+}
+
+/** `options` of apt-get may name another source than the machine's. */
+export async function installFrom(
+  options: readonly string[],
+  packages: readonly string[],
+  progress: (line: string) => void,
+): Promise<void> {
   const fix = `FIX: install these packages with your package manager: ${packages.join(" ")}`;
   if (Bun.which("apt-get") === null) throw new Fault(500, `this machine has no apt-get. ${fix}`);
   progress(`installing ${packages.join(", ")}`);
-  const env = { ...MINIMAL_ENV, DEBIAN_FRONTEND: "noninteractive" };
-  // A stale package list is the usual reason for a failing install; a failing update alone is not fatal.
-  const options = { timeoutMs: INSTALL_MS, env, onOutput: lines(progress) };
-  await unlockedLists(() => attempt([...APT_GET, "update"], options), progress);
+  await updatePackageLists(progress, options);
   try {
-    await run([...APT_GET, "install", "-y", "--no-install-recommends", ...packages], options);
+    const argv = [...APT_GET, ...options, "install", "-y", "--no-install-recommends", ...packages];
+    await run(argv, aptOptions(progress));
   } catch (cause) {
     throw new Fault(500, `apt-get could not install ${packages.join(" ")}. ${fix}`, { cause });
   }
+}
+
+/** A stale package list is the usual reason for a failing install; a failing update alone is not fatal. */
+export async function updatePackageLists(
+  progress: (line: string) => void,
+  options: readonly string[] = [],
+): Promise<void> {
+  await unlockedLists(() => attempt([...APT_GET, ...options, "update"], aptOptions(progress)), progress);
+}
+
+function aptOptions(progress: (line: string) => void) {
+  const env = { ...MINIMAL_ENV, DEBIAN_FRONTEND: "noninteractive" };
+  return { timeoutMs: INSTALL_MS, env, onOutput: lines(progress) };
 }
 
 /** Runs `update` again while another program holds the lock of the package lists. */

@@ -16,6 +16,8 @@ import { toolFolderStep } from "./tool-folder.ts";
 interface SetupOptions {
   cacheFolder: string;
   debianMirror: string | undefined;
+  /** A step before all others, which may leave them nothing to do. */
+  first?: SetupStep | undefined;
   /** Steps after those that a server needs. */
   further?: readonly SetupStep[];
   /** Called when a step begins, with each line it prints, and when it is done. */
@@ -30,7 +32,9 @@ const LOCK_RETRY_MS = 500;
 export async function setUp(options: SetupOptions): Promise<boolean> {
   mkdirSync(options.cacheFolder, { recursive: true, mode: 0o755 });
   const toolbox = new Toolbox(options.cacheFolder);
+  const { first } = options;
   const steps: (() => SetupStep)[] = [
+    ...(first === undefined ? [] : [() => first]),
     () => packagesStep,
     () => toolFolderStep(toolbox, options.debianMirror),
     () => guestFolderStep(toolbox),

@@ -161,8 +161,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   edge: list("contract contract/management contract/runtime contract/internal base http1"),
 
+  bundle: list("contract base system images setup builder/registry"),
+
   cli: list(`
-    backup contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
+    backup bundle contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
     system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access control/login
     control/templates control/builds edge metrics
   `),

@@ -18,13 +18,15 @@ interface Given {
 
 export interface Where {
   runtime?: "node" | "bun";
+  /** Prefix of its command line, such as that of another network. */
+  enter?: readonly string[];
   env: Record<string, string>;
   word?: string;
 }
 
 export async function runWithSdk<T>(
   program: (given: Given) => Promise<T>,
-  { runtime = "node", env, word = "" }: Where,
+  { runtime = "node", enter = [], env, word = "" }: Where,
 ): Promise<T> {
   const source = `
     import { Sandbox } from "e2b";
@@ -32,7 +34,7 @@ export async function runWithSdk<T>(
     console.log(JSON.stringify(await (${program})({ Sandbox, until, word: ${JSON.stringify(word)} })));
     process.exit();`;
   const argv = runtime === "node" ? ["node", "--input-type=module", "--eval"] : [process.execPath, "--eval"];
-  const child = Bun.spawn([...argv, source], {
+  const child = Bun.spawn([...enter, ...argv, source], {
     cwd: PROJECT,
     env: { PATH: process.env.PATH ?? "", ...env },
     stdio: ["ignore", "pipe", "pipe"],

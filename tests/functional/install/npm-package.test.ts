@@ -1,0 +1,118 @@
+/**
+ * Sandlot on a Debian that has Node and npm only: from the npm package, from npx, and from a bundle without a network.
+ * In long runs only: making such a machine takes minutes.
+ */
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { attempt, run } from "../../../src/system/command.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
+import { LONG } from "../../support/long.ts";
+import { runWithSdk } from "../../support/programs/sdk-program.ts";
+import { remainsOf } from "../../support/remains.ts";
+import { newDataFolder } from "../../support/server.ts";
+import { BUNDLE, PACKAGE, SANDLOT, StockMachine } from "../../support/stock-machine.ts";
+
+const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const TEST_MS = 600_000;
+const DOWN_MS = 120_000;
+
+describe.skipIf(!LONG)("on a machine with Node and npm only,", () => {
+  test(
+    "the npm package starts, runs a sandbox, and leaves nothing behind",
+    async () => {
+      const { folder, data } = foldersFor("package");
+      await using machine = await StockMachine.start({ folder, isInstalled: true, same: [folder, CACHE] });
+      await machine.run(["sh", "-c", "! command -v git"]);
+      const settings = { SANDLOT_DATA: data, SANDLOT_CACHE: CACHE };
+      await useServer(machine, [SANDLOT], settings);
+    },
+    TEST_MS,
+  );
+
+  test(
+    "npx starts the package",
+    async () => {
+      const { folder, data } = foldersFor("npx");
+      await using machine = await StockMachine.start({ folder, isInstalled: true, same: [folder, CACHE] });
+      const settings = { SANDLOT_DATA: data, SANDLOT_CACHE: CACHE };
+      await useServer(machine, ["npx", "--offline", "--yes", `--package=${PACKAGE}`, "--", "sandlot"], settings);
+    },
+    TEST_MS,
+  );
+
+  test(
+    "a bundle installs everything without a network",
+    async () => {
+      const { folder, data } = foldersFor("bundle");
+      await using machine = await StockMachine.start({ folder, same: [folder] });
+      const [, ...routes] = (await machine.run(["cat", "/proc/net/route"])).trim().split("\n");
+      expect(routes).toEqual([]);
+      const unpack = `tar -xOf ${BUNDLE} program/npm.tar.gz | tar -xzf - -C /usr/local`;
+      await machine.run(["sh", "-c", unpack]);
+      const settings = { SANDLOT_DATA: data, SANDLOT_CACHE: join(folder, "cache") };
+      await useServer(machine, [SANDLOT], settings, ["--bundle", BUNDLE]);
+    },
+    TEST_MS,
+  );
+});
+
+/** Both exist on the other machine with the same names. */
+function foldersFor(name: string): { folder: string; data: string } {
+  const folder = newDataFolder(name);
+  mkdirSync(folder, { recursive: true });
+  return { folder, data: join(folder, "data") };
+}
+
+/** Starts a server, uses a sandbox, ends it with `sandlot down`, and looks for what is left of it. */
+async function useServer(
+  machine: StockMachine,
+  sandlot: readonly string[],
+  settings: { SANDLOT_DATA: string; SANDLOT_CACHE: string },
+  options: readonly string[] = [],
+): Promise<void> {
+  const { SANDLOT_DATA: data } = settings;
+  const argv = machine.enter([...sandlot, "up", ...options], settings);
+  const server = Bun.spawn(argv, { stdio: ["ignore", "pipe", "pipe"] });
+  const down = machine.enter([...sandlot, "down"], settings);
+  try {
+    const url = await addressOf(server);
+    const key = readFileSync(join(data, "api-key"), "utf8").trim();
+    const env = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_API_KEY: key };
+    const seen = await runWithSdk(
+      async ({ Sandbox }) => (await (await Sandbox.create()).commands.run("whoami; uname -s")).stdout,
+      { enter: machine.enterNetwork, env },
+    );
+    expect(seen).toBe("user\nLinux\n");
+  } catch (error) {
+    await attempt(down, { timeoutMs: DOWN_MS });
+    throw error;
+  }
+  const { tag } = new DataFolder(data);
+  expect(remainsOf(tag)).not.toEqual([]);
+  await run(down, { timeoutMs: DOWN_MS });
+  expect(await server.exited).toBe(0);
+  expect(remainsOf(tag)).toEqual([]);
+  expect(await machine.run(["nft", "list", "tables"])).toBe("");
+  expect(await machine.run(["ip", "-oneline", "link"])).not.toContain(tag);
+  expect(await machine.run(["cat", "/proc/self/mountinfo"])).not.toContain(`/run/sandlot/${tag}`);
+  expect(await run(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"])).not.toContain(data);
+}
+
+/** Waits for the banner. Fails with all that the server has printed if it ends before. */
+async function addressOf(server: Bun.Subprocess<"ignore", "pipe", "pipe">): Promise<string> {
+  let output = "";
+  const ready = Promise.withResolvers<string>();
+  const collect = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) {
+      output += decoder.decode(chunk, { stream: true });
+      const url = /Sandlot is ready at (\S+).*E2B_API_KEY=[^\n]*\n/s.exec(output)?.[1];
+      if (url !== undefined) ready.resolve(url);
+    }
+  };
+  void Promise.all([collect(server.stdout), collect(server.stderr)]).then(() =>
+    ready.reject(new Error(`the server ended before it was ready:\n${output}`)),
+  );
+  return await ready.promise;
+}
