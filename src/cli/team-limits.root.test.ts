@@ -92,7 +92,7 @@ describe("a value", () => {
     ["sharedMemory=yes", 'sharedMemory must be on, off or usual, not "yes"'],
     ["blocked=true", 'blocked must be yes or no, not "true"'],
     ["sandbox=3", 'not "sandbox=3"'],
-    ["sandboxes", 'sharedMemory=on|off and blocked=yes|no, not "sandboxes"'],
+    ["sandboxes", 'sharedMemory=on|off|usual and blocked=yes|no, not "sandboxes"'],
   ])("%s is refused", (word, message) => {
     expect(() => parseLimits([word])).toThrow(message);
   });
