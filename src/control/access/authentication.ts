@@ -97,9 +97,7 @@ interface Credentials {
 
 type BearerCredentials = Pick<Credentials, "headers" | "store" | "logins">;
 
-/**
- * The E2B SDK shows the first line of a message. The second line is for people who read the response.
- */
+/** The message for an invalid key has two lines, as that of E2B: a general hint, then what is wrong. */
 export async function authenticateKey(given: Credentials): Promise<Callers["key"]> {
   const { headers, store, now } = given;
   const secret = headers.get("x-api-key");
