@@ -1,6 +1,6 @@
-/** Comments name files, functions and fields that exist, so that a renamed one does not stay behind in prose. */
+/** Comments and paths of programs name files, functions and fields that exist, so that no old name stays behind. */
 import { expect, test } from "bun:test";
-import { basename } from "node:path/posix";
+import { basename, dirname, join } from "node:path/posix";
 import { benchFiles, projectFiles, type SourceFile, sourceFiles, testFiles } from "./source-files.ts";
 
 /** Placeholders, and names made at run time. */
@@ -30,6 +30,17 @@ const words = new Set(
     .filter(({ path }) => !/\.(?:md|json)$/.test(path) && !RULES.test(path))
     .flatMap(({ text }) => text.replaceAll(COMMENT, "").match(/\w+/g) ?? []),
 );
+
+/** A file named beside the file at hand, but not by an import. */
+const BESIDE = /(?:\bjoin\(import\.meta\.dir, "|\$\{import\.meta\.dir\}\/)([^"`]+\.(?:ts|py))["`]/g;
+
+test("files beside a module, named by their path, exist", () => {
+  const programs = files.flatMap(({ path, text }) =>
+    [...text.matchAll(BESIDE)].map(([, named = ""]) => ({ path, file: join(dirname(path), named) })),
+  );
+  expect(programs.length).toBeGreaterThan(40);
+  expect(programs.filter(({ file }) => !paths.includes(file))).toEqual([]);
+});
 
 test("files and names in comments exist", () => {
   expect(files.flatMap((file) => unknownNames(file))).toEqual([]);

@@ -1,4 +1,4 @@
-/** The dialogue with a started CRIU, played by a program that sends what CRIU would. */
+/** The dialogue with a started CRIU, with a program that sends what CRIU would. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,16 +7,16 @@ import { restoreRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
 
 /** Takes the descriptor as CRIU does, as its last argument. */
-const PLAYED = [process.execPath, join(import.meta.dir, "testing/played-criu.ts")];
+const FAKE_CRIU = [process.execPath, join(import.meta.dir, "testing/fake-criu.ts")];
 const REQUEST = restoreRequest({ imagesFolder: "/images", logLevel: 1, cgroup: "/c" });
-const start = (part: string) => CriuProcess.start([...PLAYED, part], {});
+const start = (part: string) => CriuProcess.start([...FAKE_CRIU, part], {});
 const WITHIN_MS = 60_000;
 
-/** How many processes play CRIU for this one. */
-function playing(): number {
+/** The number of fake CRIUs that this process has started. */
+function fakesRunning(): number {
   return readdirSync("/proc").filter((pid) => {
     const [command, status] = ["cmdline", "status"].map((name) => read(`/proc/${pid}/${name}`));
-    return command?.includes(PLAYED.join("\0")) && status?.includes(`\nPPid:\t${process.pid}\n`);
+    return command?.includes(FAKE_CRIU.join("\0")) && status?.includes(`\nPPid:\t${process.pid}\n`);
   }).length;
 }
 
@@ -62,7 +62,7 @@ test("a CRIU that is given up at a stage fails there and ends", async () => {
   criu.begin(REQUEST, WITHIN_MS);
   await criu.until("setup-namespaces");
   await criu[Symbol.asyncDispose]();
-  expect(playing()).toBe(0);
+  expect(fakesRunning()).toBe(0);
   await expect(criu.succeed()).rejects.toMatchObject({ exitCode: 1 });
 });
 
@@ -77,9 +77,9 @@ test.each([
 
 test("an unused CRIU ends when it is not needed", async () => {
   const criu = await start("restores");
-  await until("the program has started", () => playing() === 1);
+  await until("the program has started", () => fakesRunning() === 1);
   await criu[Symbol.asyncDispose]();
-  expect(playing()).toBe(0);
+  expect(fakesRunning()).toBe(0);
 });
 
 test("a CRIU that cannot be started is an error", async () => {

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../../../system/command.ts";
 
-const PROGRAM = join(import.meta.dir, "testing/remember-twice.ts");
+const PROGRAM = join(import.meta.dir, "testing/concurrent-kernel-facts.ts");
 const TMPFS = 0x01021994;
 /** On a tmpfs, CRIU caches kernel facts by itself. */
 const isKeptByCriu = statfsSync("/run").type === TMPFS;
