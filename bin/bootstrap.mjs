@@ -1,8 +1,7 @@
 // What Sandlot needs before TypeScript can run: npm packages, and the Bun binary inside them. npm has installed them
 // beside an installed package; a fresh clone has none yet.
 import { spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { accessSync, existsSync, constants as fileModes, readFileSync, statSync, writeFileSync } from "node:fs";
+import { accessSync, existsSync, constants as fileModes, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { dirname, join } from "node:path";
@@ -11,7 +10,8 @@ import { fileURLToPath } from "node:url";
 const file = fileURLToPath(import.meta.url);
 const project = dirname(dirname(file));
 const lockFile = join(project, "package-lock.json");
-const stamp = join(project, "node_modules/.sandlot-installed");
+/** npm's record of what it has installed. */
+const installedFile = join(project, "node_modules/.package-lock.json");
 const BUN_MIN_BYTES = 10_000_000;
 
 /** `development`: with the packages that only tests and benchmarks use. */
@@ -38,15 +38,15 @@ function isClone() {
   return existsSync(lockFile);
 }
 
-/** A fingerprint of the lock file, with what was installed of it. */
-function wantedStamp(development) {
-  const lock = createHash("sha256").update(readFileSync(lockFile)).digest("hex");
-  return `${lock} ${development ? "all" : "some"}`;
-}
-
+/** Whether npm has installed what the lock file says, however it was started. Optional packages are for other machines. */
 function isInstalled(development) {
-  const installed = existsSync(stamp) ? readFileSync(stamp, "utf8") : "";
-  return installed === wantedStamp(true) || (!development && installed === wantedStamp(false));
+  if (!existsSync(installedFile)) return false;
+  const [wanted, installed] = [lockFile, installedFile].map((path) => JSON.parse(readFileSync(path, "utf8")).packages);
+  return Object.entries(wanted).every(([path, { version, integrity, dev, optional }]) => {
+    if (path === "" || (dev && !development)) return true;
+    const found = installed[path];
+    return found === undefined ? optional === true : found.version === version && found.integrity === integrity;
+  });
 }
 
 /** Runs this file under a lock: of several first commands at once, one installs and the others wait for it. */
@@ -58,13 +58,18 @@ function installOnce(development) {
   if (result.status !== 0) process.exit(1);
 }
 
-/** `npm ci`. No package here needs its install script. */
+/**
+ * No package here needs its install script. `npm ci` removes all packages first, so it does not add those of tests: a
+ * server may be running from this clone.
+ */
 function installPackages(development) {
   if (isInstalled(development)) return;
-  const argv = ["ci", ...(development ? [] : ["--omit=dev"]), "--ignore-scripts", "--no-audit", "--no-fund"];
+  const command = isInstalled(false) ? ["install", "--no-save"] : ["ci", ...(development ? [] : ["--omit=dev"])];
+  const argv = [...command, "--ignore-scripts", "--no-audit", "--no-fund"];
   const result = spawnSync("npm", argv, { cwd: project, stdio: ["ignore", "ignore", "inherit"] });
-  if (result.status !== 0) fail("npm ci failed. FIX: see its message above; run `npm ci` in the project folder");
-  writeFileSync(stamp, wantedStamp(development));
+  if (result.status !== 0) {
+    fail(`npm ${command[0]} failed. FIX: see its message above; run \`npm ci\` in the project folder`);
+  }
 }
 
 /** In its own package, or where an install script that ran before us has moved it. */
