@@ -24,6 +24,19 @@ export function placementFault(cause: unknown, otherwise = "it could not be star
   return new Fault(500, message, { cause, errorCode: "sandbox_create_failed", headers });
 }
 
+/**
+ * A paused sandbox could not be resumed. If its checkpoint or image is missing, for example after the restore of a
+ * backup that lacks it, another attempt cannot help, so this is not a 503.
+ */
+export function resumeFault(cause: unknown, id: string): Fault {
+  const fault = Fault.from(cause);
+  if (fault.status !== 404) return placementFault(cause, "it could not be resumed and stays paused");
+  const message =
+    `sandbox "${id}" cannot be resumed: ${fault.message}. It stays paused; the operator of the server may bring the ` +
+    "missing part back, for example from a backup, or you may delete the sandbox";
+  return new Fault(422, message, { cause, errorCode: "sandbox_no_compatible_node" });
+}
+
 /** The egress rules of a running sandbox could not be changed. */
 export function egressFault(cause: unknown, id: string): Fault {
   return runningFault(cause, id, `the network rules of sandbox "${id}" could not be changed; the earlier rules stay`);

@@ -41,3 +41,16 @@ test("a checkpoint is not found from the begin of its removal on", async () => {
   await removal;
   expect(checkpoints.has("one")).toBe(false);
 });
+
+test("a checkpoint without its disk, or with a damaged manifest, is refused with the reason", async () => {
+  const checkpoints = new Checkpoints(join(folder, "damaged"));
+  const draft = checkpoints.begin("one");
+  checkpoints.describe(draft, { format: MANIFEST_FORMAT } as Manifest);
+  await checkpoints.commit("one", draft, false);
+  const { disk, manifest } = checkpoints.folderOf("one");
+  expect(() => checkpoints.read("one")).toThrow('the disk of checkpoint "one" is missing on this machine');
+  writeFileSync(disk, "");
+  expect(checkpoints.read("one").manifest).toEqual({ format: MANIFEST_FORMAT } as Manifest);
+  writeFileSync(manifest, '{"format":');
+  expect(() => checkpoints.read("one")).toThrow('the manifest of checkpoint "one" is damaged on disk');
+});

@@ -87,11 +87,12 @@ export class Checkpoints {
     return checkpointFolder(join(this.folder, named(name)));
   }
 
-  /** Throws Fault 404 when there is no such checkpoint, and 422 when this program cannot read its format. */
+  /** Throws Fault 404 when the checkpoint or its disk is missing, 422 when this program cannot read its manifest. */
   read(name: string): { folder: CheckpointFolder; manifest: Manifest } {
     const folder = this.folderOf(name);
     if (!this.has(name)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
-    const manifest = JSON.parse(readFileSync(folder.manifest, "utf8")) as Manifest;
+    if (!existsSync(folder.disk)) throw new Fault(404, `the disk of checkpoint "${name}" is missing on this machine`);
+    const manifest = readManifest(folder.manifest, name);
     if (manifest.format !== MANIFEST_FORMAT) {
       throw new Fault(422, `checkpoint "${name}" has format ${manifest.format}; this program reads ${MANIFEST_FORMAT}`);
     }
@@ -169,6 +170,14 @@ export class Checkpoints {
     for (const name of await readdir(this.folder)) {
       if (name.startsWith(UNFINISHED)) await removeTree(join(this.folder, name));
     }
+  }
+}
+
+function readManifest(path: string, name: string): Manifest {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Manifest;
+  } catch (cause) {
+    throw new Fault(422, `the manifest of checkpoint "${name}" is damaged on disk`, { cause });
   }
 }
 

@@ -120,7 +120,7 @@ test("paused sandboxes and snapshots stay, also if nothing runs any more", async
   expect((await f.call("POST", "/sandboxes", { templateID: snapshot })).status).toBe(201);
 });
 
-test("a paused sandbox without its checkpoint is reported, not removed", async () => {
+test("a paused sandbox without its checkpoint is reported, cannot be resumed, and can be deleted", async () => {
   await f.restart();
   await f.call("POST", `/sandboxes/${row.id}/pause`);
   const [checkpoint = ""] = f.host.checkpoints;
@@ -129,8 +129,12 @@ test("a paused sandbox without its checkpoint is reported, not removed", async (
   expect(f.logLines.filter((line) => line.includes("is not on this machine") && line.includes(row.id))).toHaveLength(1);
   expect((await f.call("GET", `/sandboxes/${row.id}`)).body.state).toBe("paused");
   const reply = await f.call("POST", `/v2/sandboxes/${row.id}/connect`);
-  expect(reply.status).toBe(503);
+  expect(reply.status).toBe(422);
+  const reason = `sandbox "${row.id}" cannot be resumed: there is no checkpoint "${checkpoint}" on this machine. It stays`;
+  expect(reply.body.message).toStartWith(reason);
   expect((await f.call("GET", `/sandboxes/${row.id}`)).body.state).toBe("paused");
+  expect((await f.call("DELETE", `/sandboxes/${row.id}`)).status).toBe(204);
+  expect((await f.call("GET", `/sandboxes/${row.id}`)).status).toBe(404);
 });
 
 function fail(): never {

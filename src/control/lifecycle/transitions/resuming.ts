@@ -10,7 +10,7 @@ import { kindForTeam } from "../../templates/shared-memory.ts";
 import { kindOfSandbox } from "../../templates/template-lookup.ts";
 import { hostMounts } from "../../volumes/volume-mounts.ts";
 import { egressOf } from "../egress.ts";
-import { placementFault } from "../host-fault.ts";
+import { resumeFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import { beingEnded } from "../sandbox-status.ts";
 import { secondsMax } from "../timers/run-length.ts";
@@ -99,7 +99,7 @@ export class Resuming {
       await quietPeriod.run(() => this.#resumeOnHost(request));
     } catch (cause) {
       await this.core.takeBack(begun);
-      throw placementFault(cause, "it could not be resumed and stays paused");
+      throw resumeFault(cause, begun.id);
     }
     // Before the row is written, so that an expiry right after it finds a run to end.
     reachability.begin(begun);
