@@ -32,16 +32,19 @@ import { backUp } from "./backup.ts";
 import {
   backupsAmong,
   CONTENTS,
+  type Contents,
   newestBackup,
   olderThan,
   PART_TAG,
   parseContents,
   requireComplete,
+  STAGING_MOUNT,
 } from "./contents.ts";
 import { Repository } from "./repository.ts";
 import { restore } from "./restore.ts";
 import { makeQuickRepository, PASSWORD } from "./testing/quick-repository.ts";
 
+const LONG = process.env.SANDLOT_TEST_LONG === "1";
 const TOOLS = new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot");
 const folder = mkdtempSync(join(tmpdir(), "sandlot-backup-"));
 const target = join(folder, "repository");
@@ -49,7 +52,7 @@ const mounts = new Mounts();
 const at = (name: string) => ({ dataFolder: join(folder, name), cacheFolder: join(folder, `${name}-cache`) });
 const [old, there, torn] = [at("old"), at("new"), at("torn")];
 /** Always the same, so that restic cuts it at the same places. */
-const RANDOM = "openssl enc -aes-256-ctr -k fixed -nosalt -md sha256 < /dev/zero 2> /dev/null | head -c 16M";
+const RANDOM = "openssl enc -aes-256-ctr -k fixed -nosalt -md sha256 < /dev/zero 2> /dev/null | head -c 8M";
 let server: Parameters<typeof backUp>[0];
 
 function repository(restic = TOOLS.restic): Repository {
@@ -91,6 +94,8 @@ async function writtenDisk(disks: Disks, images: Images, image: string, line: st
 }
 
 beforeAll(async () => {
+  // Both servers, and the repository, in memory: otherwise these tests mostly wait for the disk.
+  await run(["mount", "-t", "tmpfs", "tmpfs", folder]);
   const base = join(old.cacheFolder, "images/base");
   mkdirSync(join(base, "share/doc"), { recursive: true });
   for (const name of ["one", "gone", "share/doc/text"]) writeFileSync(join(base, name), `${name}\n`);
@@ -127,10 +132,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   mounts.close();
-  for (const { dataFolder } of [old, there, torn]) {
+  for (const { dataFolder } of [old, there, torn, at("torn-restore"), at("torn-read")]) {
     if (DataFolder.isAt(dataFolder)) rmSync(new DataFolder(dataFolder).runFolder, { recursive: true, force: true });
     await attempt(["umount", join(dataFolder, "disks")]);
   }
+  await run(["umount", "--lazy", folder]);
   rmSync(folder, { recursive: true });
 });
 
@@ -144,12 +150,12 @@ describe("a backup", () => {
   });
 
   test("is complete; a second one sends few bytes, and meanwhile a third is refused", async () => {
-    expect(await backedUp()).toBeWithin(16, 20);
+    expect(await backedUp()).toBeWithin(8, 12);
     const second = backedUp();
     const third = backUp(server, repository(), { init: false, lockWaitMs: 1 }, () => undefined);
     expect(await failureOf(third)).toContain("another backup");
     // The names of a changed file are written on a new copy of the disk each time, in other blocks.
-    expect(await second).toBeLessThan(6);
+    expect(await second).toBeLessThan(4);
     expect(readdirSync(join(old.dataFolder, "disks"))).not.toContain("backup");
   });
 
@@ -157,7 +163,7 @@ describe("a backup", () => {
     ["restic could not read a file", '[[ "$*" == */run/sandlot/backup ]] && BROKEN && exit 3'],
     ["restic is killed before the end", '[[ "$*" == *--tag?backup* ]] && kill -9 $$'],
   ] as const;
-  test.each(failures.slice(0, process.env.SANDLOT_TEST_LONG === "1" ? 2 : 1))("is none when %s", async (_, line) => {
+  test.skipIf(!LONG).each(failures)("is none when %s", async (_, line) => {
     const before = backupsAmong(await repository().list());
     const real = `${TOOLS.restic.join(" ")} "$@" > /dev/null`;
     const failing = repository(resticAfter(line.replace("BROKEN", real)));
@@ -173,13 +179,11 @@ describe("a backup", () => {
     const killed = repository().saveOutput("/file", ["bash", "-c", "kill -9 $PPID"], [PART_TAG]);
     expect(await failureOf(killed)).toContain("restic could not backup");
     expect(readdirSync(join(target, "locks"))).toHaveLength(1);
-    await repository().forget(olderThan(Date.parse(newest?.time ?? "") - 1, before));
-    const between = await repository().list();
-    expect(backupsAmong(between)).toEqual(newest === undefined ? [] : [newest]);
-    expect(before.length - between.length).toBe(4);
-    await repository().forget(olderThan(Date.now() + 1000, between));
+    expect(before.length).toBeGreaterThanOrEqual(8);
+    await repository().forget(olderThan(Date.now() + 1000, before));
     const after = await repository().list();
     expect(after).toHaveLength(4);
+    expect(backupsAmong(after)).toEqual(newest === undefined ? [] : [newest]);
     requireComplete(await contentsOf(newest?.id), after);
   });
 
@@ -193,12 +197,26 @@ describe("a backup", () => {
       writeFileSync(join(path, "disk.img"), "nothing");
     }
     writeFileSync(join(checkpoint, "manifest.json"), JSON.stringify({ kind: { image: "layer" } }));
+    const forgetful = join(old.dataFolder, "disks/checkpoints/forgetful");
+    await run(["cp", "--archive", join(old.dataFolder, "disks/checkpoints/paused"), forgetful]);
+    writeFileSync(join(forgetful, "memory/pages"), "nothing");
+    const pages = join(STAGING_MOUNT, "checkpoints/forgetful/memory/pages");
     const lines: string[] = [];
-    const restic = resticAfter(`[[ "$*" == *${images}* ]] && rm -rf ${images}/damaged`);
+    // In the view of restic alone, a file of the kernel that ends every read with an error lies over the pages.
+    const unreadable = `mount --bind /proc/self/mem ${pages} && exec "$@"`;
+    const restic = resticAfter(
+      `[[ "$*" == *${images}* ]] && rm -rf ${images}/damaged
+      [ -e ${pages} ] && exec unshare --mount sh -c '${unreadable}' sh ${TOOLS.restic.join(" ")} "$@"`,
+    );
     expect(await backUp(server, repository(restic), { init: false }, (line) => lines.push(line))).toBe(false);
-    for (const path of [volume, checkpoint]) rmSync(path, { recursive: true });
+    for (const path of [volume, checkpoint, forgetful]) rmSync(path, { recursive: true });
     const { missing, volumes } = await contentsOf(newestBackup(await repository().list())?.id);
-    expect(missing.map(({ name }) => name)).toEqual(["checkpoint damaged", "image damaged", "volume damaged"]);
+    expect(missing.map(({ name }) => name)).toEqual([
+      "checkpoint damaged",
+      "image damaged",
+      "volume damaged",
+      "checkpoint forgetful",
+    ]);
     expect(Object.keys(volumes)).toEqual(["cabinet"]);
     expect(lines.join("\n")).toContain("volume damaged is missing in this backup: ");
   });
@@ -217,20 +235,27 @@ describe("a restore", () => {
   test("of a backup that has lost a part changes nothing", async () => {
     const [first] = backupsAmong(await repository().list());
     const { volumes } = await contentsOf(first?.id);
-    await repository().forget([volumes.cabinet?.snapshot ?? ""]);
+    rmSync(join(target, "snapshots", volumes.cabinet?.snapshot ?? ""));
     const lost = restore(torn, repository(), first?.id, () => undefined);
     expect(await failureOf(lost)).toContain("this backup is incomplete: 1 of its snapshots are gone");
     expect(existsSync(torn.dataFolder)).toBe(false);
   });
 
-  test("that loses the repository in the middle of a volume leaves a folder that no server starts on", async () => {
-    const { volumes } = await contentsOf(newestBackup(await repository().list())?.id);
-    const dies = resticAfter(`[[ "$*" == *"dump ${volumes.cabinet?.snapshot}"* ]] && exit 1`);
-    expect(await failureOf(restore(torn, repository(dies), undefined, () => undefined))).toContain(
-      "restic could not read",
-    );
-    expect(() => new DataFolder(torn.dataFolder).lock()).toThrow("has not finished");
-  });
+  const losses = [
+    ["at its begin", "restore", () => "restore "],
+    ["in the middle of a volume", "read", ({ volumes }: Contents) => `dump ${volumes.cabinet?.snapshot}`],
+  ] as const;
+  test.each(LONG ? losses : losses.slice(0, 1))(
+    "that loses the repository %s leaves a folder that no server starts on",
+    async (_, work, words) => {
+      const contents = await contentsOf(newestBackup(await repository().list())?.id);
+      const dies = resticAfter(`[[ "$*" == *"${words(contents)}"* ]] && exit 1`);
+      const place = at(`torn-${work}`);
+      const lost = restore(place, repository(dies), undefined, () => undefined);
+      expect(await failureOf(lost)).toContain(`restic could not ${work}`);
+      expect(() => new DataFolder(place.dataFolder).lock()).toThrow("has not finished");
+    },
+  );
 
   test("brings back disks over copies of their images, images, volumes and the store", async () => {
     const lines: string[] = [];
@@ -238,7 +263,7 @@ describe("a restore", () => {
     expect(await restore(there, repository(), undefined, (line) => lines.push(line))).toBe(false);
     expect(lines.join("\n")).toMatch(/files of volume cabinet could be restored: .*: File name too long/s);
     expect(lines.join("\n")).toMatch(
-      /checkpoint damaged is missing in this backup: .*\n.*image damaged .*\n.*volume damaged is missing/,
+      /checkpoint damaged is missing in this backup: .*\n.*image damaged .*\n.*volume damaged is missing.*\n.*forgetful/,
     );
     const { dataFolder, cacheFolder } = there;
     expect(readFileSync(join(dataFolder, "fetched-images/layer.json"), "utf8")).toBe("{}");

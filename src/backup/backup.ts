@@ -52,7 +52,7 @@ import {
   STORE,
 } from "./contents.ts";
 import { packDisk } from "./packed-disk.ts";
-import { inMiB, type Repository, type Saved } from "./repository.ts";
+import { inMiB, type Repository, type Saved, Unreadable } from "./repository.ts";
 
 /** How long a backup waits for the lock, which the server holds while it removes images. */
 const LOCK_WAIT_MS = scaled(120_000);
@@ -152,7 +152,7 @@ class Backup {
     // Linked before the copy and again after it: only a pause that begins and ends between the two is missed.
     await this.#linkCheckpoints();
     const storeVersion = copyStore(data.storeFile, join(this.#draft, STORE));
-    await this.#linkCheckpoints();
+    for (const [name, reason] of await this.#linkCheckpoints()) this.#miss(`checkpoint ${name}`, reason);
     await this.#packDisks();
     const kept = KEPT_FILES.map((name) => join(data.path, name)).filter((path) => existsSync(path));
     await run(["cp", "--archive", "--", ...kept, this.#draft]);
@@ -165,7 +165,7 @@ class Backup {
     const { program, cacheFolder } = this.server;
     const createdAt = new Date().toISOString();
     rmSync(this.#tarCode, { force: true });
-    const main = this.#count(await this.repository.save(STAGING_MOUNT, [PART_TAG, this.#group])).id;
+    const main = await this.#saveMain();
     const missing = this.#missing;
     const facts = { program, storeVersion, createdAt, cacheFolder };
     const file = join(this.#draft, CONTENTS);
@@ -200,11 +200,15 @@ class Backup {
     });
   }
 
-  async #linkCheckpoints(): Promise<void> {
+  /** Returns those that cannot be linked, with the reason. */
+  async #linkCheckpoints(): Promise<[name: string, reason: string][]> {
+    const failures: [string, string][] = [];
     for (const name of await this.#checkpoints.list()) {
       const target = join(this.#draft, "checkpoints", name);
-      if (!existsSync(target)) await this.#link(name, target);
+      const reason = existsSync(target) ? undefined : await this.#link(name, target);
+      if (reason !== undefined) failures.push([name, reason]);
     }
+    return failures;
   }
 
   async #packDisks(): Promise<void> {
@@ -219,19 +223,19 @@ class Backup {
     }
   }
 
-  /** Does nothing if the checkpoint disappears meanwhile: its sandbox was resumed or deleted. */
-  async #link(name: string, target: string): Promise<void> {
+  /** Returns the reason of a failure; undefined if the checkpoint disappeared: its sandbox was resumed or deleted. */
+  async #link(name: string, target: string): Promise<string | undefined> {
     const linked = join(this.#draft, "linked");
     const { exitCode, stderr } = await attempt(
       ["cp", "--archive", "--link", "--no-target-directory", this.#checkpoints.folderOf(name).path, linked],
       { timeoutMs: null },
     );
-    const isWhole = exitCode === 0 && existsSync(checkpointFolder(linked).manifest);
-    if (isWhole) renameSync(linked, target);
-    else {
-      rmSync(linked, { recursive: true, force: true });
-      if (this.#checkpoints.has(name)) throw new Fault(500, `checkpoint ${name} cannot be linked: ${stderr.trim()}`);
+    if (exitCode === 0 && existsSync(checkpointFolder(linked).manifest)) {
+      renameSync(linked, target);
+      return undefined;
     }
+    rmSync(linked, { recursive: true, force: true });
+    return this.#checkpoints.has(name) ? `it cannot be linked: ${stderr.trim()}` : undefined;
   }
 
   async #packDisk(folder: string): Promise<void> {
@@ -248,6 +252,21 @@ class Backup {
       rmSync(scratch, { recursive: true, force: true });
     }
     rmSync(disk);
+  }
+
+  /** Leaves out checkpoints that restic cannot read. */
+  async #saveMain(): Promise<string> {
+    try {
+      return this.#count(await this.repository.save(STAGING_MOUNT, [PART_TAG, this.#group])).id;
+    } catch (cause) {
+      const names = cause instanceof Unreadable ? cause.paths.map(checkpointOf) : [];
+      if (names.length === 0 || names.includes(undefined)) throw cause;
+      for (const name of new Set(names)) {
+        this.#miss(`checkpoint ${name}`, cause);
+        rmSync(join(this.#draft, "checkpoints", name ?? ""), { recursive: true, force: true });
+      }
+    }
+    return await this.#saveMain();
   }
 
   /** Shows the folders of the cache that this server needs, and returns their digests. */
@@ -374,6 +393,12 @@ class Backup {
     this.#sentBytes += saved.sentBytes;
     return saved;
   }
+}
+
+/** The name of the checkpoint with this file below STAGING_MOUNT. */
+function checkpointOf(path: string): string | undefined {
+  const [folder, name] = path.slice(STAGING_MOUNT.length + 1).split("/");
+  return folder === "checkpoints" ? name : undefined;
 }
 
 function tarOf(folder: string, names: readonly string[]): string[] {

@@ -9,7 +9,8 @@ import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt, MINIMAL_ENV } from "../system/command.ts";
 
-/** Exit code of restic for a repository that does not exist. */
+/** Exit codes of restic: some files could not be read; the repository does not exist. */
+const SOME_UNREADABLE = 3;
 const NO_REPOSITORY = 10;
 const EXISTS = "config file already exists";
 /**
@@ -72,6 +73,16 @@ export function requireTarget(target: string, env: Readonly<Record<string, strin
   );
 }
 
+/** Files to be saved could not be read. */
+export class Unreadable extends Fault {
+  constructor(
+    message: string,
+    readonly paths: readonly string[],
+  ) {
+    super(500, message);
+  }
+}
+
 export class Repository {
   readonly #env: Record<string, string>;
   readonly #restic: readonly string[];
@@ -115,7 +126,10 @@ export class Repository {
     );
   }
 
-  /** Saves a folder. A file counts as unchanged if its path, size and modification time are. */
+  /**
+   * Saves a folder. A file counts as unchanged if its path, size and modification time are. Throws Unreadable if files
+   * cannot be read.
+   */
   async save(folder: string, tags: readonly string[]): Promise<Saved> {
     return await this.#saved(["--ignore-inode", "--ignore-ctime", "--tag", tags.join(","), folder]);
   }
@@ -192,7 +206,9 @@ export class Repository {
       const minutes = this.stalledMs / 60_000;
       throw new Fault(504, `${this.target} has taken nothing for ${minutes} minutes. FIX: check the target`);
     }
-    if (exitCode !== 0) throw this.#failed("backup", stderr || stdout);
+    const failure = this.#failed("backup", stderr || stdout);
+    if (exitCode === SOME_UNREADABLE) throw new Unreadable(failure.message, unreadableIn(stderr));
+    if (exitCode !== 0) throw failure;
     const summary = stdout
       .trim()
       .split("\n")
@@ -223,6 +239,11 @@ export class Repository {
   #failed(work: string, output: string): Fault {
     return new Fault(500, `restic could not ${work} at ${this.target}: ${output.trim().slice(-2000)}`);
   }
+}
+
+function unreadableIn(messages: string): string[] {
+  const errors = messages.split("\n").filter((line) => line.startsWith('{"message_type":"error"'));
+  return errors.map((line) => String(JSON.parse(line).item));
 }
 
 /** Aborts a backup that makes no progress for `stalledMs`. */
