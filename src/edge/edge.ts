@@ -12,7 +12,7 @@ import { REQUEST_ID_HEADER, type RequestOrigin } from "../contract/request-id.ts
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { TRACEPARENT_HEADER, traceparentOf } from "../contract/trace-context.ts";
-import { HeaderLines, type ReadHeaders } from "../http1/header-lines.ts";
+import { HeaderLines } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
@@ -37,11 +37,6 @@ import { signedLinkOf } from "./routing/signed-link.ts";
 
 export type { EdgeLog } from "./routing/service-lookup.ts";
 
-export interface Edge {
-  /** Handles a client's request, for a sandbox or for the management API. Never throws. */
-  handle(client: ClientRequest): void;
-}
-
 interface EdgeServices {
   directory: Directory;
   /** Kept up to date by the directory's events. */
@@ -62,40 +57,47 @@ interface EdgeServices {
   traces?: RequestTraces | undefined;
 }
 
-export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NO_PROXIES, counts = new RequestCounts() } = services;
-  const { traces } = services;
-  const quota = services.quota ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
-  const lookup = new ServiceLookup(directory, routes, log);
+export class Edge {
+  readonly #counts: RequestCounts;
+  readonly #quota: ConnectionQuota;
+  readonly #lookup: ServiceLookup;
 
-  function handle(client: ClientRequest): void {
-    if (traces !== undefined) client.trace = traces.begin(client);
+  constructor(private readonly services: EdgeServices) {
+    this.#counts = services.counts ?? new RequestCounts();
+    this.#quota = services.quota ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
+    this.#lookup = new ServiceLookup(services.directory, services.routes, services.log);
+  }
+
+  /** Handles a client's request, for a sandbox or for the management API. Never throws. */
+  readonly handle = (client: ClientRequest): void => {
+    client.trace = this.services.traces?.begin(client);
     const target = targetOf(client.target);
     const address = addressOf(client.headers);
     // Most requests take this path, which needs no promise.
-    if (address !== undefined) guarded(client, () => handleAddressed(client, target, address));
-    else guarded(client, () => handleOther(client, target));
-  }
+    if (address !== undefined) this.#guarded(client, () => this.#handleAddressed(client, target, address));
+    else this.#guarded(client, () => this.#handleOther(client, target));
+  };
 
-  function refuse(refusal: Refusal, headers: ReadHeaders): Response {
-    counts.refusal(refusal);
-    return responseTo(refusal, headers);
+  /** Sends the response of a refusal, and counts it. */
+  #refuse(client: ClientRequest, refusal: Refusal): Promise<void> {
+    this.#counts.refusal(refusal);
+    return respondWith(client, responseTo(refusal, client.headers));
   }
 
   /** A browser's preflight cannot carry the missing token: on the runtime port it gets the runtime's CORS response. */
-  function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
+  #refuseAccess(client: ClientRequest, refusal: Refusal, { port }: SandboxAddress): Promise<void> {
     const preflight = headersAskedFor(client);
     if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && preflight !== undefined) {
-      return preflightResponse(preflight);
+      return respondWith(client, preflightResponse(preflight));
     }
-    return refuse(refusal, client.headers);
+    return this.#refuse(client, refusal);
   }
 
   /** Whatever fails, the client gets a response. */
-  function guarded(client: ClientRequest, work: () => Promise<void> | undefined): void {
+  #guarded(client: ClientRequest, work: () => Promise<void> | undefined): void {
     const failed = (failure: unknown) => {
-      log("a request could not be routed", { request: client.requestId, failure });
-      void respondWith(client, refuse(badRequest(500, "The request could not be routed"), client.headers));
+      this.services.log("a request could not be routed", { request: client.requestId, failure });
+      void this.#refuse(client, badRequest(500, "The request could not be routed"));
     };
     try {
       work()?.catch(failed);
@@ -105,26 +107,27 @@ export function createEdge(services: EdgeServices): Edge {
   }
 
   /** Counts the request for its sandbox and team until it is over. */
-  function enter(client: ClientRequest, sandboxId: string, destination: Destination | undefined): Refusal | undefined {
+  #enter(client: ClientRequest, sandboxId: string, destination: Destination | undefined): Refusal | undefined {
     if (client.isDisconnected) return undefined;
-    const taken = quota.take(sandboxId, destination);
+    const taken = this.#quota.take(sandboxId, destination);
     if ("full" in taken) return { reason: "too-many-connections", sandboxId, scope: taken.full, max: taken.max };
     client.onOver = taken.release;
     return undefined;
   }
 
-  async function handleOther(client: ClientRequest, target: string): Promise<void> {
+  async #handleOther(client: ClientRequest, target: string): Promise<void> {
     const request = { method: client.method, headers: client.headers, target };
     const link = signedLinkOf(request);
     const preflight = link === undefined ? preflightOf(request) : undefined;
-    if (link !== undefined) await handleSigned(client, target, link);
+    if (link !== undefined) await this.#handleSigned(client, target, link);
     else if (preflight !== undefined) await respondWith(client, preflightResponse(preflight));
-    else await proxyToManagement(client);
+    else await this.#proxyToManagement(client);
   }
 
-  async function proxyToManagement(client: ClientRequest): Promise<void> {
+  async #proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
-    counts.request("management");
+    const { management } = this.services;
+    this.#counts.request("management");
     client.trace?.setDestination({ kind: "management", target });
     const own = ownHeaders(client);
     own.append(PEER_HEADER, peerValue(management, client));
@@ -135,26 +138,25 @@ export function createEdge(services: EdgeServices): Edge {
     await proxy(client, outgoing, { to: management }).catch(failed);
   }
 
-  function handleAddressed(
+  #handleAddressed(
     client: ClientRequest,
     target: string,
     route: SandboxAddress | Misaddressed,
   ): Promise<void> | undefined {
-    const { method, headers } = client;
-    if ("problem" in route) return respondWith(client, refuse(badRequest(400, route.problem), headers));
+    if ("problem" in route) return this.#refuse(client, badRequest(400, route.problem));
     const kind = classOf(route.port, target);
-    counts.request(kind);
+    this.#counts.request(kind);
     client.trace?.setDestination(kind === "service" ? { kind, ...route } : { kind, ...route, target });
-    const refusal = refusalFor(method, route, target);
-    if (refusal !== undefined) return respondWith(client, refuse(refusal, headers));
-    const destination = routes.find(route.sandboxId);
-    const full = enter(client, route.sandboxId, destination);
-    if (full !== undefined) return respondWith(client, refuse(full, headers));
-    if (destination === undefined) return whenAwake(client, target, route);
-    return proxyToSandbox(client, target, route, destination);
+    const refusal = refusalFor(client.method, route, target);
+    if (refusal !== undefined) return this.#refuse(client, refusal);
+    const destination = this.services.routes.find(route.sandboxId);
+    const full = this.#enter(client, route.sandboxId, destination);
+    if (full !== undefined) return this.#refuse(client, full);
+    if (destination === undefined) return this.#whenAwake(client, target, route);
+    return this.#proxyToSandbox(client, target, route, destination);
   }
 
-  function proxyToSandbox(
+  #proxyToSandbox(
     client: ClientRequest,
     target: string,
     route: SandboxAddress,
@@ -162,21 +164,21 @@ export function createEdge(services: EdgeServices): Edge {
   ): Promise<void> | undefined {
     const { headers } = client;
     if (upgradeOf(client) !== undefined && client.bodyBytes !== 0) {
-      return respondWith(client, refuse(badRequest(400, "A request to upgrade the connection has no body"), headers));
+      return this.#refuse(client, badRequest(400, "A request to upgrade the connection has no body"));
     }
-    const service = lookup.atOnce(route, headers, destination);
-    if (service === undefined) return toSandbox(client, target, route);
+    const service = this.#lookup.atOnce(route, headers, destination);
+    if (service === undefined) return this.#toSandbox(client, target, route);
     const began = performance.now();
     const isStart = classOf(route.port, target) === "command";
-    startExchange(client, outgoingRequest(client, target, route, service), connectOptions(service, services), {
-      responded() {
-        if (isStart) counts.commandStarted((performance.now() - began) / 1000);
+    startExchange(client, outgoingRequest(client, target, route, service), connectOptions(service, this.services), {
+      responded: () => {
+        if (isStart) this.#counts.commandStarted((performance.now() - began) / 1000);
       },
-      failed(failure) {
-        guarded(client, async () => {
+      failed: (failure) => {
+        this.#guarded(client, async () => {
           const request = { headers, origin: originOf(client) };
-          const why = await lookup.refusalAfter(route, request, service, failure);
-          await (why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)));
+          const why = await this.#lookup.refusalAfter(route, request, service, failure);
+          await (why === undefined ? this.#toSandbox(client, target, route) : this.#refuse(client, why));
         });
       },
     });
@@ -184,20 +186,20 @@ export function createEdge(services: EdgeServices): Edge {
   }
 
   /** While it waits, the request only counts for the sandbox. Once the team is known, it counts for that too. */
-  async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
+  async #whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
     const { headers } = client;
-    const found = await lookup.awake(route, { headers, origin: originOf(client), mayWake });
-    if ("reason" in found) return await respondWith(client, refused(found, client, route));
+    const found = await this.#lookup.awake(route, { headers, origin: originOf(client), mayWake });
+    if ("reason" in found) return await this.#refuseAccess(client, found, route);
     if (client.isDisconnected) return;
     client.onOver?.();
     client.onOver = undefined;
-    const full = enter(client, route.sandboxId, found);
-    if (full !== undefined) return await respondWith(client, refuse(full, headers));
-    await proxyToSandbox(client, target, route, found);
+    const full = this.#enter(client, route.sandboxId, found);
+    if (full !== undefined) return await this.#refuse(client, full);
+    await this.#proxyToSandbox(client, target, route, found);
   }
 
-  async function toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
+  async #toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const { method, headers } = client;
     const request = {
       headers,
@@ -208,25 +210,23 @@ export function createEdge(services: EdgeServices): Edge {
       },
     };
     const attempt = (service: ServiceTarget) =>
-      proxy(client, outgoingRequest(client, target, route, service), connectOptions(service, services));
-    const refusal = await lookup.to(route, request, attempt);
-    if (refusal !== undefined) await respondWith(client, refused(refusal, client, route));
+      proxy(client, outgoingRequest(client, target, route, service), connectOptions(service, this.services));
+    const refusal = await this.#lookup.to(route, request, attempt);
+    if (refusal !== undefined) await this.#refuseAccess(client, refusal, route);
   }
 
-  async function handleSigned(client: ClientRequest, target: string, link: SignedLink): Promise<void> {
+  async #handleSigned(client: ClientRequest, target: string, link: SignedLink): Promise<void> {
     try {
-      const address = clientAddress(client.peer, client.headers, trustedProxies);
-      const sandboxId = await directory.findSigned(link, address);
+      const address = clientAddress(client.peer, client.headers, this.services.trustedProxies ?? NO_PROXIES);
+      const sandboxId = await this.services.directory.findSigned(link, address);
       if (sandboxId === undefined) throw new Fault(401, "invalid signature");
-      await handleAddressed(client, target, { sandboxId, port: RUNTIME_PORT });
+      await this.#handleAddressed(client, target, { sandboxId, port: RUNTIME_PORT });
     } catch (thrown) {
       const fault = Fault.from(thrown);
       if (fault.status === 500) throw thrown;
       await respondWith(client, Response.json(fault.toBody(), { status: fault.status, headers: fault.headers }));
     }
   }
-
-  return { handle };
 }
 
 function connectOptions(

@@ -17,7 +17,7 @@ import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
 import type { SharedMemory } from "../../src/control/templates/shared-memory.ts";
-import { createEdge } from "../../src/edge/edge.ts";
+import { Edge } from "../../src/edge/edge.ts";
 import { EdgeListener } from "../../src/edge/front/edge-listener.ts";
 import { serveManagement } from "../../src/edge/management-server.ts";
 import { RouteTable } from "../../src/edge/routing/route-table.ts";
@@ -110,7 +110,7 @@ export class RealServer implements AsyncDisposable {
     control.directory.follow((event) => routes.take(event));
     const inner = serveManagement({ management: control.handle });
     const management = inner.socket;
-    const edge = createEdge({ directory: control.directory, routes, management, log: () => undefined });
+    const edge = new Edge({ directory: control.directory, routes, management, log: () => undefined });
     const front = new EdgeListener({ hostname: "127.0.0.1", port: 0, handle: edge.handle });
     await control.start();
     const url = `http://127.0.0.1:${front.port}`;

@@ -1,6 +1,6 @@
 /** For tests: an edge and its listeners in this process, in front of a management API. */
 
-import { createEdge } from "../../edge/edge.ts";
+import { Edge } from "../../edge/edge.ts";
 import { EdgeListener } from "../../edge/front/edge-listener.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../../edge/front/listeners.ts";
 import { serveManagement } from "../../edge/management-server.ts";
@@ -11,11 +11,11 @@ import { leadToNewest } from "../../tls/shared-port.ts";
 type Management = Parameters<typeof serveManagement>[0];
 
 export class OwnFronts implements ClientListeners {
-  readonly #edge: ReturnType<typeof createEdge>;
+  readonly #edge: Edge;
 
   constructor(services: Management) {
     const { trustedProxies = new TrustedProxies([]) } = services;
-    this.#edge = createEdge({ ...idleServices(), management: serveManagement(services).socket, trustedProxies });
+    this.#edge = new Edge({ ...idleServices(), management: serveManagement(services).socket, trustedProxies });
   }
 
   async begin(settings: ListenerSettings): Promise<ClientListener> {

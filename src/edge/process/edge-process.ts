@@ -4,7 +4,7 @@
  */
 import type { Splice } from "../../base/splicing.ts";
 import { recordSteps, type Step, spanOfStep } from "../../base/steps.ts";
-import { createEdge, type Edge } from "../edge.ts";
+import { Edge } from "../edge.ts";
 import { EdgeListener } from "../front/edge-listener.ts";
 import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import type { SocketBuffers } from "../proxy/sandbox-socket.ts";
@@ -94,7 +94,7 @@ export class EdgeProcess {
     }, EDGE_COUNTS_EVERY_MS).unref();
     const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
     this.#processes = processes;
-    this.#edge = createEdge({
+    this.#edge = new Edge({
       directory: {
         follow: () => undefined,
         wake: (id, request) => channel.call("wake", id, request),

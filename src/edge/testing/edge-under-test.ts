@@ -4,7 +4,7 @@ import type { Splice } from "../../base/splicing.ts";
 import { freePort } from "../../base/testing/free-port.ts";
 import type { Directory, RouteAccess } from "../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { createEdge, type Edge } from "../edge.ts";
+import { Edge } from "../edge.ts";
 import { EdgeListener } from "../front/edge-listener.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import { serveManagement } from "../management-server.ts";
@@ -59,7 +59,7 @@ export class EdgeUnderTest implements AsyncDisposable {
     const management = this.#management.socket;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
     const quota = limits && { quota: new LocalQuota(limits) };
-    this.#edge = createEdge({ ...services, ...quota, ...rest });
+    this.#edge = new Edge({ ...services, ...quota, ...rest });
     this.place();
     this.#front = new EdgeListener({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
     this.#tlsFront = new EdgeListener({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });
