@@ -1,5 +1,5 @@
 /** A token bucket: a burst at once, then a steady rate. */
-interface Flow {
+export interface Flow {
   burst: number;
   perSecond: number;
 }

@@ -2,6 +2,7 @@
  * The images that builds start from: fetched, then provisioned with what the E2B interface promises of every sandbox.
  * Both happen once per image and run only programs of Sandlot, never code of the image.
  */
+import { sha256 } from "../base/sha256.ts";
 import { scaled } from "../base/time-factor.ts";
 import type { Blobs } from "../blobs/blobs.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../contract/address-plan.ts";
@@ -95,10 +96,7 @@ export class BaseImages {
   /** Includes the guest's version: another guest may provision differently. */
   #nameOf({ image }: FetchedImage): string {
     const { guestFolder } = this.parts;
-    return `p${new Bun.CryptoHasher("sha256")
-      .update(JSON.stringify([image, guestFolder]))
-      .digest("hex")
-      .slice(0, 40)}`;
+    return `p${sha256(JSON.stringify([image, guestFolder])).slice(0, 40)}`;
   }
 
   async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {

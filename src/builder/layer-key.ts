@@ -1,5 +1,5 @@
 /** Names of layers: a hash of owner, base and steps. Tenants neither see nor use each other's layers. */
-import { createHash } from "node:crypto";
+import { sha256 } from "../base/sha256.ts";
 import type { BuildStep, StartCommand } from "../contract/internal/host.ts";
 
 /** Raise this when steps change what they do. */
@@ -24,5 +24,5 @@ export function startKey(parent: string, start: StartCommand, size: readonly num
 }
 
 function digest(...parts: unknown[]): string {
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+  return sha256(JSON.stringify(parts));
 }

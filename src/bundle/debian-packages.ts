@@ -1,7 +1,9 @@
 /** The Debian packages of a bundle: a folder that apt reads like a mirror, and so installs only what is missing. */
+
 import { chmodSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { sha256 } from "../base/sha256.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { installFrom, lines, updatePackageLists } from "../setup/packages.ts";
@@ -74,7 +76,7 @@ async function indexOf(folder: string): Promise<string> {
     const path = join(folder, name);
     chmodSync(path, 0o644);
     const control = await run(["dpkg-deb", "--field", path]);
-    const digest = new Bun.CryptoHasher("sha256").update(await Bun.file(path).bytes()).digest("hex");
+    const digest = sha256(await Bun.file(path).bytes());
     entries.push(`${control.trim()}\nFilename: ./${name}\nSize: ${statSync(path).size}\nSHA256: ${digest}\n`);
   }
   if (entries.length === 0) throw new Fault(500, "apt-get fetched no packages");

@@ -8,18 +8,20 @@ export class Fault extends Error {
   readonly status: number;
   /** Machine-readable detail for clients that look for it; an open set. */
   readonly errorCode: string | undefined;
-  /** Extra response headers, such as Retry-After. */
+  /** Extra response headers. */
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
     status: number,
     message: string,
-    options: { cause?: unknown; errorCode?: string; headers?: Record<string, string> } = {},
+    options: { cause?: unknown; errorCode?: string; headers?: Record<string, string>; retryAfterSeconds?: number } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.status = status;
     this.errorCode = options.errorCode;
-    this.headers = options.headers ?? {};
+    const { retryAfterSeconds, headers } = options;
+    this.headers =
+      retryAfterSeconds === undefined ? { ...headers } : { ...headers, "Retry-After": String(retryAfterSeconds) };
   }
 
   /** The single conversion point: any thrown value becomes a Fault. Unknown errors become a blank 500. */

@@ -27,6 +27,7 @@ import { IdempotentCreates } from "./lifecycle/idempotent-creates.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import type { MemoryBound } from "./lifecycle/promised-memory.ts";
 import { LoginPages } from "./login/login-pages.ts";
+import { OAuthEndpoints } from "./login/oauth-endpoints.ts";
 import { OidcLogin, type OidcSettings } from "./login/oidc-login.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
@@ -159,7 +160,7 @@ export function createControl(services: ControlServices): Control {
     absent: ABSENT_ROUTES,
     services: {
       ...parts,
-      readyPoolTargets: readyPoolTargets,
+      readyPoolTargets,
       builds,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       definitions,
@@ -178,7 +179,10 @@ export function createControl(services: ControlServices): Control {
     ...parts,
     logins,
     audit,
-    pages: new LoginPages(parts, logins, audit, services.oidc && new OidcLogin(parts, services.oidc)).pages,
+    pages: [
+      ...new LoginPages(parts, logins, audit, services.oidc && new OidcLogin(parts, services.oidc)).pages,
+      ...new OAuthEndpoints(parts, logins).pages,
+    ],
     budgets: new RequestBudgets(clock, services.requestRates),
     publicUrl: services.publicUrl,
     isReady,

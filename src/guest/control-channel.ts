@@ -108,7 +108,7 @@ function configureBy(controlled: Controlled, settings: string): void {
   try {
     configure(controlled, JSON.parse(settings));
   } catch (cause) {
-    throw new Fault(503, "this sandbox's settings cannot be used", { cause, headers: { "Retry-After": "1" } });
+    throw new Fault(503, "this sandbox's settings cannot be used", { cause, retryAfterSeconds: 1 });
   }
 }
 

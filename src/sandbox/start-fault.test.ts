@@ -12,13 +12,13 @@ test("an error about capacity stays unchanged", () => {
 
 test("a machine short of files, processes or memory is a 503 with Retry-After", () => {
   const short = Object.assign(new Error("too many open files"), { code: "EMFILE" });
-  expect(startFault(MESSAGE, short)).toMatchObject({ status: 503, cause: short, headers: { "retry-after": "5" } });
+  expect(startFault(MESSAGE, short)).toMatchObject({ status: 503, cause: short, headers: { "Retry-After": "5" } });
 });
 
 test("a kernel error wrapped in another is a 503 with Retry-After", () => {
   const short = Object.assign(new Error("no memory"), { code: "ENOMEM" });
   const cause = new Fault(500, "mounting failed", { cause: short });
-  expect(startFault(MESSAGE, cause)).toMatchObject({ status: 503, cause, headers: { "retry-after": "5" } });
+  expect(startFault(MESSAGE, cause)).toMatchObject({ status: 503, cause, headers: { "Retry-After": "5" } });
 });
 
 test("any other failure is a 500, and keeps its cause for the log", () => {
@@ -46,5 +46,5 @@ test("a failure that took too long is a 503 with Retry-After", () => {
   } catch (error) {
     thrown = error;
   }
-  expect(thrown).toMatchObject({ status: 503, cause, headers: { "retry-after": "5" } });
+  expect(thrown).toMatchObject({ status: 503, cause, headers: { "Retry-After": "5" } });
 });

@@ -3,6 +3,7 @@
  * the files, npm packages and programs of the definition. The names are hashes of the sources, so that a changed
  * definition makes new folders and existing sandboxes keep theirs.
  */
+
 import {
   chmodSync,
   chownSync,
@@ -18,6 +19,7 @@ import {
 } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { sha256 } from "../base/sha256.ts";
 import { scaled } from "../base/time-factor.ts";
 import { buildFile } from "../contract/runtime/image-files.ts";
 import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../contract/template-definition.ts";
@@ -99,7 +101,7 @@ export function templateVersion(definition: TemplateDefinition): string {
 
 /** The id of the first build of this version. It is the same on every server, because the image contains it. */
 export function firstBuildOf(definition: TemplateDefinition): string {
-  const hex = new Bun.CryptoHasher("sha256").update(definition.id + templateVersion(definition)).digest("hex");
+  const hex = sha256(definition.id + templateVersion(definition));
   const parts = [
     hex.slice(0, 8),
     hex.slice(8, 12),

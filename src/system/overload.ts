@@ -5,8 +5,8 @@ const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 
 /** `what` names the step and its timeout; a tool's output goes into the cause. */
 export function overloaded(what: string, cause?: unknown): Fault {
-  const headers = { "retry-after": String(OVERLOAD_RETRY_AFTER_SECONDS) };
-  return new Fault(503, `${what}; the machine may be overloaded`, { cause, headers });
+  const retryAfterSeconds = OVERLOAD_RETRY_AFTER_SECONDS;
+  return new Fault(503, `${what}; the machine may be overloaded`, { cause, retryAfterSeconds });
 }
 
 /** The kernel's codes for too many processes, open files, or pages in use. */

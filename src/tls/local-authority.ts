@@ -3,10 +3,12 @@
  * the data folder. Its certificate, which clients must trust, is in a world-readable folder beside it. The
  * authority is restricted to names of its domain, so trusting it does not affect other sites.
  */
+
 import { X509Certificate } from "node:crypto";
 import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { sha256 } from "../base/sha256.ts";
 import { Fault } from "../contract/fault.ts";
 import { run } from "../system/command.ts";
 import { takeLock } from "../system/syscalls.ts";
@@ -178,7 +180,7 @@ export class LocalAuthority {
 /** The domain, shortened to fit the name of an authority. */
 function markOf(domain: string): string {
   if (domain.length <= NAME_PART_MAX_CHARS) return domain;
-  return new Bun.CryptoHasher("sha256").update(domain).digest("hex");
+  return sha256(domain);
 }
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-sha256"];

@@ -1,5 +1,7 @@
 /** AWS signature version 4 for a request without a query. Pure. */
-import { createHash, createHmac } from "node:crypto";
+
+import { createHmac } from "node:crypto";
+import { sha256 } from "../../base/sha256.ts";
 
 interface SignedRequest {
   method: "GET" | "POST";
@@ -31,11 +33,11 @@ export function awsSigned(request: SignedRequest): Record<string, string> {
     ...sorted.map(([name, value]) => `${name}:${value.trim()}`),
     "",
     names,
-    createHash("sha256").update(body).digest("hex"),
+    sha256(body),
   ].join("\n");
   const scope = [date.slice(0, 8), region, service, "aws4_request"];
   const key = scope.reduce<string | Buffer>((secret, part) => hmac(secret, part), `AWS4${secretAccessKey}`);
-  const digest = createHash("sha256").update(canonical).digest("hex");
+  const digest = sha256(canonical);
   const signature = hmac(key, [ALGORITHM, date, scope.join("/"), digest].join("\n")).toString("hex");
   const credential = `${accessKeyId}/${scope.join("/")}`;
   const authorization = `${ALGORITHM} Credential=${credential}, SignedHeaders=${names}, Signature=${signature}`;

@@ -3,7 +3,9 @@
  * imply access to another, and a tenant's own registry can name any digest. A build gets a blob only after it has read
  * the image's manifest with its own credentials, which proves access to the repository.
  */
+
 import { described, stderrLog } from "../../base/log.ts";
+import { sha256 } from "../../base/sha256.ts";
 import type { Blobs } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Blob } from "./manifest.ts";
@@ -52,7 +54,7 @@ export class BlobCache {
 }
 
 function nameOf(repository: string, digest: string): string {
-  const scope = new Bun.CryptoHasher("sha256").update(repository).digest("hex").slice(0, 40);
+  const scope = sha256(repository).slice(0, 40);
   return `${FOLDER}${scope}/${digest.replace("sha256:", "")}`;
 }
 

@@ -7,10 +7,12 @@
  * their access. An image's name derives from its source and the digest of its manifest, so an unchanged image is not
  * unpacked again.
  */
+
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { KeyedQueue } from "../../base/serial-queue.ts";
+import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { fullImageName, type ImageName, parseImageName } from "../../contract/image-name.ts";
 import type { RegistryCredentials } from "../../contract/internal/host.ts";
@@ -297,7 +299,7 @@ async function follow(
   let digest = name.digest;
   for (let step = 0; step < MANIFEST_STEPS_MAX; step++) {
     const text = await ask(digest);
-    const actual = `sha256:${new Bun.CryptoHasher("sha256").update(text).digest("hex")}`;
+    const actual = `sha256:${sha256(text)}`;
     if (digest !== null && digest !== actual) {
       throw new Fault(422, `the image ${image} cannot be used: its registry sent ${actual} for ${digest}`);
     }
@@ -310,6 +312,6 @@ async function follow(
 
 /** Image names contain no dots or slashes. */
 function imageKey(kind: string, place: string, digest: string): string {
-  const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([kind, place, digest])).digest("hex");
+  const hash = sha256(JSON.stringify([kind, place, digest]));
   return `f${hash.slice(0, 40)}`;
 }

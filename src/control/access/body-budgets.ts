@@ -76,6 +76,6 @@ export class BodyBudgets {
 
 function refusal(why: string, retryAfterSeconds = BODIES_RETRY_AFTER_SECONDS): Fault {
   return new Fault(429, `${why}; send less at once, or try again after Retry-After seconds`, {
-    headers: { "Retry-After": String(Math.max(retryAfterSeconds, BODIES_RETRY_AFTER_SECONDS)) },
+    retryAfterSeconds: Math.max(retryAfterSeconds, BODIES_RETRY_AFTER_SECONDS),
   });
 }

@@ -29,7 +29,7 @@ export type LoginOwner = { userId: string } | { apiKey: string };
 /** An API key opens only its team; as a login it gets no right beyond that. */
 export type LoginCaller = { userId: string } | { team: Team; apiKey: string; keyId: string };
 
-export interface TokenPair {
+interface TokenPair {
   accessToken: string;
   refreshToken: string;
   expiresInSeconds: number;

@@ -76,7 +76,7 @@ export class Passwords {
     if (password === "") return undefined;
     if (this.#waiting >= PASSWORD_CHECKS_MAX + (isKnown ? KNOWN_PASSWORD_CHECKS_MAX : 0)) {
       throw new Fault(503, "too many passwords are being checked; try again in a moment", {
-        headers: { "Retry-After": "5" },
+        retryAfterSeconds: 5,
       });
     }
     this.#waiting++;

@@ -49,9 +49,9 @@ export class RequestBudgets {
     const taken = bucket.take(1, now);
     const allowance = allowanceOf(bucket, burst, now);
     if (taken) return allowance;
-    const headers = { ...allowance, "Retry-After": secondsUntil(bucket, 1, now) };
+    const retryAfterSeconds = secondsUntil(bucket, 1, now);
     const why = `${owner.name} may send ${perSecond} ${WORDS[kind]} each second, and sent more`;
-    throw new Fault(429, `${why}; ${SLOW_DOWN}`, { headers });
+    throw new Fault(429, `${why}; ${SLOW_DOWN}`, { headers: { ...allowance }, retryAfterSeconds });
   }
 
   /** As `take`, for a request without a valid key. Without an address nothing is counted. */
@@ -65,7 +65,7 @@ export class RequestBudgets {
       429,
       `${network} may send ${UNAUTHENTICATED_REQUESTS_PER_SECOND} requests without a valid key each second, and sent more; ` +
         "send an API key of this server, or retry later",
-      { headers: { "Retry-After": secondsUntil(bucket, 1, now) } },
+      { retryAfterSeconds: secondsUntil(bucket, 1, now) },
     );
   }
 }
@@ -105,13 +105,13 @@ function allowanceOf(bucket: TokenBucket, burst: number, now: number): Allowance
   return {
     "RateLimit-Limit": String(burst),
     "RateLimit-Remaining": String(Math.floor(bucket.level(now))),
-    "RateLimit-Reset": secondsUntil(bucket, burst, now),
+    "RateLimit-Reset": String(secondsUntil(bucket, burst, now)),
   };
 }
 
 /** Whole seconds, as the headers require. */
-function secondsUntil(bucket: TokenBucket, level: number, now: number): string {
-  return String(Math.ceil(bucket.msUntil(level, now) / 1000));
+function secondsUntil(bucket: TokenBucket, level: number, now: number): number {
+  return Math.ceil(bucket.msUntil(level, now) / 1000);
 }
 
 /** An IPv6 customer usually has a /64. Without this, each of its addresses would have its own budget. */

@@ -2,7 +2,9 @@
  * Comparison of secrets; and API keys and access tokens as text: a prefix and hex. The store keeps the SHA-256 of the
  * bytes that the hex encodes.
  */
+
 import { timingSafeEqual } from "node:crypto";
+import { sha256 } from "../../base/sha256.ts";
 import { SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
 import type { Mask } from "../../store/keys.ts";
 
@@ -10,7 +12,7 @@ import type { Mask } from "../../store/keys.ts";
 export function hashOf(secret: string, prefix: string): string | undefined {
   const hex = secret.slice(prefix.length);
   if (hex.length !== SECRET_HEX_CHARS || !/^[0-9a-f]+$/i.test(hex)) return undefined;
-  return new Bun.CryptoHasher("sha256").update(Uint8Array.fromHex(hex)).digest("hex");
+  return sha256(Uint8Array.fromHex(hex));
 }
 
 /** Takes equally long wherever they differ. */

@@ -1,12 +1,7 @@
 /** Token buckets by owner. An owner that is forgotten starts again with a full one, which bounds their memory. */
-import { TokenBucket } from "../../base/token-bucket.ts";
+import { type Flow, TokenBucket } from "../../base/token-bucket.ts";
 
 export const TOKEN_BUCKETS_MAX = 10_000;
-
-interface Flow {
-  burst: number;
-  perSecond: number;
-}
 
 export class TokenBuckets {
   /** Least recently used first. */

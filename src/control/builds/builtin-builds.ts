@@ -142,7 +142,7 @@ function planOf({ name, start }: BuiltinDefinition): BuildPlan {
 }
 
 function comeAgain(message: string, errorCode: string): Fault {
-  return new Fault(503, message, { errorCode, headers: { "Retry-After": String(BUILTIN_RETRY_AFTER_SECONDS) } });
+  return new Fault(503, message, { errorCode, retryAfterSeconds: BUILTIN_RETRY_AFTER_SECONDS });
 }
 
 function reasonOf(build: Build | undefined): string {

@@ -108,7 +108,7 @@ export class Uploads {
     if (announcedBytes !== undefined && announcedBytes > permit.maxBytes) throw tooLarge(permit.maxBytes);
     if (!this.#underWay.add(permit.teamId)) {
       throw new Fault(429, `this team has ${UPLOADS_AT_ONCE_PER_TEAM} uploads under way; wait for one of them`, {
-        headers: { "retry-after": "1" },
+        retryAfterSeconds: 1,
       });
     }
     const stop = new AbortController();

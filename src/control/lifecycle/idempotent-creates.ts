@@ -5,6 +5,7 @@
  * the key free. Of concurrent requests with one key, the first creates and the others are rejected.
  */
 
+import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { IDEMPOTENCY_KEY_KEPT_MS, IDEMPOTENCY_KEY_MAX_CHARS } from "../../contract/management/limits.ts";
 import type { IdempotencyKey } from "../../store/idempotency-keys.ts";
@@ -39,7 +40,7 @@ export class IdempotentCreates {
     { key, request }: Repeatable,
     create: (key: CreateKey) => Promise<Sandbox>,
   ): Promise<{ sandbox: Sandbox; isReplay: boolean }> {
-    const createKey = { teamId: team.id, keyHash: hashOf(checked(key)), requestHash: hashOf(canonical(request)) };
+    const createKey = { teamId: team.id, keyHash: sha256(checked(key)), requestHash: sha256(canonical(request)) };
     const earlier = await this.#earlier(createKey);
     if (earlier !== undefined) return { sandbox: earlier, isReplay: true };
     const name = `${team.id} ${createKey.keyHash}`;
@@ -104,10 +105,6 @@ function canonical(request: unknown): string {
   );
 }
 
-function hashOf(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
-}
-
 function otherRequest(): Fault {
   return new Fault(
     409,
@@ -119,7 +116,7 @@ function otherRequest(): Fault {
 function inProgress(): Fault {
   return new Fault(409, "a request with this Idempotency-Key is in progress; repeat it after Retry-After seconds", {
     errorCode: "idempotency_in_progress",
-    headers: { "Retry-After": "1" },
+    retryAfterSeconds: 1,
   });
 }
 

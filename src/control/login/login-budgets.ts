@@ -2,7 +2,9 @@
  * Limits how often passwords and keys may be tried: per network of the client, and per email address. A stranger can
  * use up both, so a browser in which the person has signed in before has a budget of its own.
  */
+
 import type { Clock } from "../../base/clock.ts";
+import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { networkOf } from "../access/request-rates.ts";
 import { TokenBuckets } from "../access/token-buckets.ts";
@@ -47,7 +49,7 @@ export class LoginBudgets {
     if (address !== undefined) this.#takeFrom(this.#networks, networkOf(address), "your network");
     // A text of any length is no key of a map.
     if (email !== undefined)
-      this.#takeFrom(this.#emails, digestOf(email.toLowerCase()), "this email address", EMAIL_FLOW);
+      this.#takeFrom(this.#emails, sha256(email.toLowerCase()), "this email address", EMAIL_FLOW);
   }
 
   /** For a browser that returns from the issuer, with a code that the issuer is asked about. */
@@ -61,11 +63,7 @@ export class LoginBudgets {
     if (bucket.take(1, now)) return;
     const seconds = Math.ceil(bucket.msUntil(1, now) / 1000);
     throw new Fault(429, `too many attempts to sign in from or with ${name}; try again in ${seconds} seconds`, {
-      headers: { "Retry-After": String(seconds) },
+      retryAfterSeconds: seconds,
     });
   }
-}
-
-function digestOf(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }

@@ -1,30 +1,32 @@
 /**
  * The login of `e2b auth login`: a page to sign in, a page to allow the access, and the redirect to the program that
- * asked for it, with its tokens. Then the OAuth endpoints for these tokens (RFC 6749, section 6, and RFC 7009).
+ * asked for it, with its tokens.
  *
  * Nothing is remembered between the pages. A form holds a signed or sealed token instead, tied to a cookie of the
  * browser, so that no other page can make the browser send it. This matters also for pages of sandboxes, which may be
  * of the same site.
  */
+
 import { z } from "zod";
+import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { type AuditLog, STRANGER, type Visit } from "../access/audit.ts";
 import { authenticateBearer } from "../access/authentication.ts";
-import type { LoginOwner, Logins, TokenPair } from "../access/logins.ts";
+import type { LoginOwner, Logins } from "../access/logins.ts";
 import { Passwords, passwordOf } from "../access/passwords.ts";
 import { hashOf } from "../access/secrets.ts";
 import type { Page, PageRequest } from "../http/page.ts";
-import { readForm } from "../http/request-body.ts";
 import type { Parts } from "../parts.ts";
 import { cookieIn, knownBrowser, knownCookie, newCookie } from "./browser-cookies.ts";
+import { fieldsOf } from "./form-fields.ts";
 import { LoginBudgets } from "./login-budgets.ts";
 import { consentPage, messagePage, pageHeaders, signInPage } from "./login-html.ts";
 import type { OidcLogin } from "./oidc-login.ts";
 import { requireOwnPage } from "./own-page.ts";
 import { returnAddress } from "./return-address.ts";
+import { visitOf } from "./visit.ts";
 
-const FORM_MAX_BYTES = 16 * 1024;
 const SIGN_IN_WITHIN_MS = 60 * 60_000;
 const ALLOW_WITHIN_MS = 10 * 60_000;
 const ISSUER_RETURNS_WITHIN_MS = 30 * 60_000;
@@ -80,8 +82,6 @@ export class LoginPages {
     htmlPage("GET", "/login/oidc", (request, from) => this.#redirectToIssuer(request, from)),
     htmlPage("GET", ISSUER_RETURN_PATH, (request, from) => this.#finishIssuerLogin(request, from)),
     htmlPage("POST", "/login/allow", (request, from) => this.#consent(request, from)),
-    oauthEndpoint("/oauth/token", (request, from) => this.#refresh(request, from)),
-    oauthEndpoint("/oauth/revoke", (request, from) => this.#revoke(request, from)),
   ];
 
   /** Also shows the outcome: the CLI sends the browser back here with `state`. */
@@ -105,7 +105,7 @@ export class LoginPages {
     shown: { status?: number; headers?: Record<string, string>; error?: string },
   ): Promise<Response> {
     const now = this.parts.clock.now();
-    const claims = { browser: digest(browser), returnTo };
+    const claims = { browser: sha256(browser), returnTo };
     const form = await this.logins.tokens.sign("form", claims, { now, end: now + SIGN_IN_WITHIN_MS });
     const path = pathOf(from);
     const issuer = this.issuer && { name: this.issuer.name, address: `${path}/login/oidc?form=${form}` };
@@ -119,9 +119,8 @@ export class LoginPages {
     from: PageRequest,
   ): Promise<{ browser: string; returnTo: string }> {
     const claims = await this.logins.tokens.read("form", form ?? "", formClaims, this.parts.clock.now());
-    const browser = cookieOf(request, from);
-    if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
-    return { browser, returnTo: claims.returnTo };
+    const { browser, returnTo } = ofThisBrowser(claims, request, from);
+    return { browser, returnTo };
   }
 
   async #signIn(request: Request, from: PageRequest): Promise<Response> {
@@ -141,7 +140,7 @@ export class LoginPages {
     const form = await this.#formOf(searchOf(request).get("form"), request, from);
     return this.#orAgain(form, from, async () => {
       this.#budgets.take({ address: from.address });
-      const claims = { browser: digest(form.browser), returnTo: form.returnTo };
+      const claims = { browser: sha256(form.browser), returnTo: form.returnTo };
       const end = this.parts.clock.now() + ISSUER_RETURNS_WITHIN_MS;
       const address = await issuer.begin(from.base + ISSUER_RETURN_PATH, (secrets) =>
         this.logins.tokens.seal("state", { ...claims, ...secrets }, end),
@@ -153,21 +152,15 @@ export class LoginPages {
   async #finishIssuerLogin(request: Request, from: PageRequest): Promise<Response> {
     const issuer = this.#requireIssuer();
     const search = searchOf(request);
-    const claims = await this.logins.tokens.open(
-      "state",
-      search.get("state") ?? "",
-      stateClaims,
-      this.parts.clock.now(),
-    );
-    const browser = cookieOf(request, from);
-    if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
-    const { returnTo } = claims;
+    const state = search.get("state") ?? "";
+    const claims = await this.logins.tokens.open("state", state, stateClaims, this.parts.clock.now());
+    const { browser, returnTo, verifier, nonce } = ofThisBrowser(claims, request, from);
     return this.#orAgain({ browser, returnTo }, from, async () => {
       this.#budgets.takeReturn(from.address);
       const visit = visitOf(from, `GET ${ISSUER_RETURN_PATH}`);
       const returned = new URL(`${from.base}${ISSUER_RETURN_PATH}?${search}`);
       const by = `the issuer ${issuer.name}`;
-      const signIn = () => issuer.finish(returned, claims, visit);
+      const signIn = () => issuer.finish(returned, { verifier, nonce }, visit);
       const user = await this.#orRecorded(visit, signIn, ({ message }) => `${by}: ${message}`);
       return this.#askForConsent(browser, returnTo, from, { owner: { userId: user.id }, name: user.email, by });
     });
@@ -233,7 +226,7 @@ export class LoginPages {
       if (found === undefined) throw new Fault(401, "The email address or the password is wrong.");
       const { user, hash } = found;
       const cookie = browser === undefined ? await knownCookie(tokens, user.email, { from, now }) : undefined;
-      return { owner: { userId: user.id }, name: user.email, by: "a password", password: digest(hash), cookie };
+      return { owner: { userId: user.id }, name: user.email, by: "a password", password: sha256(hash), cookie };
     }
     this.#budgets.take({ address: from.address });
     if (secret.startsWith(API_KEY_PREFIX)) {
@@ -253,7 +246,7 @@ export class LoginPages {
 
   async #askForConsent(browser: string, returnTo: string, from: PageRequest, signedIn: SignedIn) {
     const { owner, name, by, password, accessToken, cookie } = signedIn;
-    const claims = { browser: digest(browser), returnTo, name, by, password, accessToken, ...owner };
+    const claims = { browser: sha256(browser), returnTo, name, by, password, accessToken, ...owner };
     const grant = await this.logins.tokens.seal("grant", claims, this.parts.clock.now() + ALLOW_WITHIN_MS);
     const page = await consentPage({ path: pathOf(from), returnTo, name, grant });
     if (cookie !== undefined) page.headers.append("Set-Cookie", cookie);
@@ -263,7 +256,7 @@ export class LoginPages {
   /** What the person signed in with may have been revoked or changed while the page to allow the access was open. */
   async #isStillValid({ userId = "", password, accessToken }: z.infer<typeof grantClaims>): Promise<boolean> {
     const { logins, keys, people } = this.parts.store;
-    if (password !== undefined) return digest((await logins.passwordHash(userId)) ?? "") === password;
+    if (password !== undefined) return sha256((await logins.passwordHash(userId)) ?? "") === password;
     if (accessToken === undefined) return (await people.user(userId)) !== undefined;
     return (await keys.accessTokenByHash(hashOf(accessToken, ACCESS_TOKEN_PREFIX) ?? "")) !== undefined;
   }
@@ -272,9 +265,8 @@ export class LoginPages {
     requireOwnPage(request, from);
     const fields = await this.#fieldsOf(request);
     const grant = fields.get("grant") ?? "";
-    const claims = await this.logins.tokens.open("grant", grant, grantClaims, this.parts.clock.now());
-    const browser = cookieOf(request, from);
-    if (typeof claims === "string" || browser === undefined || claims.browser !== digest(browser)) throw foreignForm();
+    const opened = await this.logins.tokens.open("grant", grant, grantClaims, this.parts.clock.now());
+    const claims = ofThisBrowser(opened, request, from);
     const { returnTo, name, by, userId, apiKey } = claims;
     if (fields.get("decision") !== "allow") return redirect(withValues(returnTo, { error: "access_denied" }));
     const owner = userId === undefined ? { apiKey: apiKey ?? "" } : { userId };
@@ -293,31 +285,10 @@ export class LoginPages {
     return redirect(withValues(returnTo, values));
   }
 
-  async #refresh(request: Request, from: PageRequest): Promise<Response> {
-    const fields = await this.#fieldsOf(request);
-    if (fields.get("grant_type") !== "refresh_token") throw oauthFault("unsupported_grant_type", "use refresh_token");
-    const visit = visitOf(from, "POST /oauth/token");
-    const pair: TokenPair | undefined = await this.logins.refresh(fields.get("refresh_token") ?? "", visit);
-    if (pair === undefined) throw oauthFault("invalid_grant", "this refresh token is not valid any more; log in again");
-    const { accessToken, refreshToken, expiresInSeconds } = pair;
-    const body = { access_token: accessToken, refresh_token: refreshToken, expires_in: expiresInSeconds };
-    return Response.json({ token_type: "Bearer", ...body }, { headers: NO_STORE });
-  }
-
-  /** Success also for a token that is not valid: the standard requires it. */
-  async #revoke(request: Request, from: PageRequest): Promise<Response> {
-    const token = (await this.#fieldsOf(request)).get("token");
-    if (token === null) throw oauthFault("invalid_request", "send the field token");
-    await this.logins.revoke(token, visitOf(from, "POST /oauth/revoke"));
-    return new Response(null, { status: 200, headers: { ...NO_STORE, "Content-Length": "0" } });
-  }
-
   #fieldsOf(request: Request): Promise<URLSearchParams> {
-    return readForm(request, { maxBytes: FORM_MAX_BYTES, clock: this.parts.clock, take: () => undefined });
+    return fieldsOf(request, this.parts.clock);
   }
 }
-
-const NO_STORE = { "Cache-Control": "no-store", Pragma: "no-cache" };
 
 function htmlPage(method: Page["method"], path: string, answer: Page["answer"]): Page {
   const refuse = ({ status, message, headers }: Fault) =>
@@ -325,25 +296,13 @@ function htmlPage(method: Page["method"], path: string, answer: Page["answer"]):
   return { method, path, answer, refuse };
 }
 
-/** The error codes of RFC 6749, section 5.2. */
-function oauthEndpoint(path: string, answer: Page["answer"]): Page {
-  const refuse = ({ status, message, headers, errorCode }: Fault) => {
-    const error = errorCode ?? (status >= 500 ? "server_error" : "invalid_request");
-    return Response.json({ error, error_description: message }, { status, headers: { ...NO_STORE, ...headers } });
-  };
-  return { method: "POST", path, answer, refuse };
-}
-
-function oauthFault(errorCode: string, message: string): Fault {
-  return new Fault(400, message, { errorCode });
-}
-
-function visitOf({ address, requestId }: PageRequest, action: string, status = 200): Visit {
-  return { address: address || null, requestId, action, status };
-}
-
-function foreignForm(): Fault {
-  return new Fault(403, "This page is too old, or your browser sent no cookie. Open the address of the login again.");
+/** The claims of a token, with the cookie of the browser that it was made for; for another browser a Fault 403. */
+function ofThisBrowser<T extends { browser: string }>(claims: T | string, request: Request, from: PageRequest): T {
+  const browser = cookieOf(request, from);
+  if (typeof claims !== "string" && browser !== undefined && claims.browser === sha256(browser)) {
+    return { ...claims, browser };
+  }
+  throw new Fault(403, "This page is too old, or your browser sent no cookie. Open the address of the login again.");
 }
 
 function redirect(to: string): Response {
@@ -368,8 +327,4 @@ function pathOf({ base }: PageRequest): string {
 function cookieOf(request: Request, from: PageRequest): string | undefined {
   const value = cookieIn(request, COOKIE, from);
   return value !== undefined && /^[0-9a-f]{64}$/.test(value) ? value : undefined;
-}
-
-function digest(text: string): string {
-  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }

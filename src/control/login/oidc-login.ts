@@ -109,7 +109,7 @@ export class OidcLogin {
   ): Promise<T> {
     if (this.#asking >= ISSUER_LOGINS_AT_ONCE) {
       throw new Fault(503, `Too many people sign in with ${this.name}; try again in a moment.`, {
-        headers: { "Retry-After": "5" },
+        retryAfterSeconds: 5,
       });
     }
     this.#asking++;

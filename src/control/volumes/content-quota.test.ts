@@ -20,7 +20,7 @@ test("a team uses a bounded number of volumes at once, each without limit, and b
     expect.objectContaining({
       status: 429,
       message: expect.stringContaining(`at most ${VOLUME_CONTENTS_PER_TEAM_MAX}`),
-      headers: { "retry-after": String(VOLUME_CONTENT_RETRY_AFTER_SECONDS) },
+      headers: { "Retry-After": String(VOLUME_CONTENT_RETRY_AFTER_SECONDS) },
     }),
   );
   places.take(volume(99, "team-2"));

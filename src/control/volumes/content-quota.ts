@@ -55,6 +55,6 @@ export function withPlace(content: ReadableStream<Uint8Array>, place: Disposable
 
 function tooMany(): Fault {
   return new Fault(429, `a team works on the content of at most ${VOLUME_CONTENTS_PER_TEAM_MAX} volumes at once`, {
-    headers: { "retry-after": String(VOLUME_CONTENT_RETRY_AFTER_SECONDS) },
+    retryAfterSeconds: VOLUME_CONTENT_RETRY_AFTER_SECONDS,
   });
 }

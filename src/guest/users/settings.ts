@@ -22,7 +22,7 @@ export class SettingsKeeper {
     if (this.#current !== undefined) return this.#current;
     const message =
       "this sandbox's settings were damaged: it rejects all requests until its server configures it again";
-    throw new Fault(503, message, { headers: { "Retry-After": "1" } });
+    throw new Fault(503, message, { retryAfterSeconds: 1 });
   }
 
   get areLost(): boolean {

@@ -23,7 +23,7 @@ test("a create that times out is a 503 with Retry-After", async () => {
   await expect(acting("exec sleep 60", SHORT_MS).create("i1", folder)).rejects.toMatchObject({
     status: 503,
     message: `crun create did not end within ${SHORT_MS} ms; the machine may be overloaded`,
-    headers: { "retry-after": "5" },
+    headers: { "Retry-After": "5" },
   });
 });
 
