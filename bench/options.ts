@@ -1,6 +1,6 @@
 /** The command line of the benchmark. */
 import { resolve } from "node:path";
-import { parseWords } from "../src/cli/commands.ts";
+import { parseWords } from "../src/cli/command-line.ts";
 import { Fault } from "../src/contract/fault.ts";
 import { PLOT_NAMES, type PlotName } from "./plots/plot-names.ts";
 

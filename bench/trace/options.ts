@@ -1,5 +1,5 @@
 /** The command line of `sandlot trace`. */
-import { parseWords } from "../../src/cli/commands.ts";
+import { parseWords } from "../../src/cli/command-line.ts";
 import { Fault } from "../../src/contract/fault.ts";
 
 export const TRACED = ["create", "exec", "fork", "pause", "resume"] as const;

@@ -1,6 +1,6 @@
 /**
- * The `sandlot` command: runs the command that commands.ts finds, and turns failures into a message and an exit code.
- * This folder parses words and settings and connects the modules; it decides nothing about sandboxes.
+ * The `sandlot` command: runs what command-line.ts finds, and turns failures into a message and an exit code. This
+ * folder parses words and settings and connects the modules; it decides nothing about sandboxes.
  */
 import { TIME_FACTOR } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
@@ -8,7 +8,7 @@ import { settingValues } from "./settings.ts";
 
 enterFolderOfCaller();
 applyTimeFactor();
-const { runCommand } = await import("./commands.ts");
+const { runCommand } = await import("./command-line.ts");
 
 // The code sets every file mode itself; the caller's umask must not change them.
 process.umask(0o022);

@@ -40,7 +40,7 @@ import { requireMerging } from "../system/page-merging.ts";
 import { ServiceNotices } from "../system/service-notices.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { serveAdmin } from "./admin/admin-socket.ts";
-import { machineReadings } from "./admin/machine-readings.ts";
+import { MachineReader } from "./admin/machine-reader.ts";
 import { readings, type ServerParts } from "./admin/readings.ts";
 import { adminSocketRoutes } from "./admin/server-status.ts";
 import { banner, ownUrl } from "./banner.ts";
@@ -215,6 +215,7 @@ function observe(operated: ServerParts, spans: SpanExporter | undefined): Instru
 
 function openControl(operated: ServerParts, { blobs, definitions }: ServerData): Control {
   const { data, store, host, config } = operated;
+  const machine = new MachineReader(operated);
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
   return createControl({
@@ -231,7 +232,7 @@ function openControl(operated: ServerParts, { blobs, definitions }: ServerData):
     requestRates: config.requestRates,
     privateRanges: config.privateRanges,
     sharedMemory: config.sharedMemory,
-    machine: () => machineReadings(operated),
+    machine: () => machine.read(),
     auditDays: config.auditDays,
     memoryBound:
       factor === undefined ? undefined : { factor, machineMB: Math.floor(memoryLeft(data.cgroup).totalBytes / MIB) },

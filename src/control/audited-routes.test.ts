@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Logins } from "./access/logins.ts";
 import { LoginPages } from "./login/login-pages.ts";
+import { OAuthEndpoints } from "./login/oauth-endpoints.ts";
 import { routes } from "./routes/routes.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { WALK } from "./testing/route-walk.ts";
@@ -77,7 +78,10 @@ describe("the audit log", () => {
   test("knows every page that takes forms", () => {
     const audit = { note: () => undefined, noteRecorded: () => undefined, noteFailedLogin: () => undefined };
     const logins = new Logins(f.services, audit, new Uint8Array(32));
-    const pages = new LoginPages(f.services, logins, audit, undefined).pages.filter(({ method }) => method !== "GET");
-    expect(pages.map(nameOf)).toEqual(Object.keys(FORMS));
+    const pages = [
+      ...new LoginPages(f.services, logins, audit, undefined).pages,
+      ...new OAuthEndpoints(f.services, logins).pages,
+    ];
+    expect(pages.filter(({ method }) => method !== "GET").map(nameOf)).toEqual(Object.keys(FORMS));
   });
 });

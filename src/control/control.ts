@@ -6,12 +6,10 @@
 
 import { Background } from "../base/background.ts";
 import type { Blobs } from "../blobs/blobs.ts";
-import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
 import type { MachineReadings } from "../contract/management/admin.ts";
-import type { Team } from "../store/people.ts";
-import { AuditLog, commandOrigin } from "./access/audit.ts";
+import { AuditLog } from "./access/audit.ts";
 import type { Client } from "./access/authentication.ts";
 import { Logins } from "./access/logins.ts";
 import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
@@ -29,6 +27,7 @@ import type { MemoryBound } from "./lifecycle/promised-memory.ts";
 import { LoginPages } from "./login/login-pages.ts";
 import { OAuthEndpoints } from "./login/oauth-endpoints.ts";
 import { OidcLogin, type OidcSettings } from "./login/oidc-login.ts";
+import { Operator } from "./operator.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
@@ -49,8 +48,7 @@ export interface Control {
   handle(request: Request, client?: Client): Promise<Response>;
   /** The interface of the edge. */
   directory: Directory;
-  /** For the operator of the machine: sandboxes of all teams. Fault 404 for an unknown one. */
-  operator: { pause(id: string): Promise<void>; kill(id: string): Promise<void> };
+  operator: Operator;
   /** Recovers the sandboxes of the previous run. Until it is done, requests get 503. */
   start(): Promise<void>;
   /**
@@ -190,18 +188,6 @@ export function createControl(services: ControlServices): Control {
     // A client that gets a response finds its event recorded, even after a crash.
     recorded: () => activity.recorded(),
   });
-  const ownerOf = async (id: string) => {
-    if (!ready) throw new Fault(503, "the server is starting or stopping; try again in a moment");
-    const sandbox = await store.sandboxes.byId(id);
-    const team = sandbox && (await store.people.team(sandbox.teamId));
-    if (team === undefined) throw new Fault(404, `there is no sandbox "${id}"`);
-    return team;
-  };
-  const operate = async (act: string, id: string, work: (team: Team) => Promise<void>) => {
-    const team = await ownerOf(id);
-    await work(team);
-    audit.note(commandOrigin(`top, ${act}`), { teamId: team.id, object: id, status: 200 });
-  };
   const underWay = new Set<Promise<Response>>();
 
   return {
@@ -214,10 +200,7 @@ export function createControl(services: ControlServices): Control {
         underWay.delete(response);
       }
     },
-    operator: {
-      pause: (id) => operate("pause", id, (team) => lifecycle.pause(team, id, true)),
-      kill: (id) => operate("kill", id, (team) => lifecycle.kill(team, id)),
-    },
+    operator: new Operator({ store, lifecycle, audit, isReady }),
     directory: {
       follow: (listener) => lifecycle.followRoutes(listener),
       wake: (sandboxId, request) => lifecycle.wake(sandboxId, request),

@@ -1,5 +1,6 @@
 /** Counts the requests of an edge process for the server's metrics. */
-import { type CountsByName, EventCounts } from "../base/event-counts.ts";
+import { EventCounts } from "../base/event-counts.ts";
+import type { RequestReport } from "../contract/internal/request-report.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { Refusal } from "./refusal.ts";
 
@@ -11,14 +12,6 @@ const EDGE_STARTS_MAX = 1_000;
  * `service` one to another port, `management` one to the management API.
  */
 type RequestClass = "command" | "files" | "runtime" | "service" | "management";
-
-/** Counts since the last report. */
-export interface RequestReport {
-  requests: CountsByName;
-  refusals: CountsByName;
-  /** Seconds from a request that starts a command to its response. */
-  starts: readonly number[];
-}
 
 export class RequestCounts {
   readonly #requests = new EventCounts();

@@ -4,12 +4,14 @@
  *
  * This module reads what others report. It changes nothing, and no request waits for it.
  */
+
 import { readdirSync } from "node:fs";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { LogEntry } from "../base/log.ts";
 import { wrapCalls } from "../base/wrapped-calls.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildOutcome, CheckpointOptions, CreatedSandbox, Host } from "../contract/internal/host.ts";
+import type { RequestReport } from "../contract/internal/request-report.ts";
 import { BoundedLabel, largest } from "./bounded-label.ts";
 import type { SpanOutcome } from "./span-exporter.ts";
 
@@ -100,13 +102,6 @@ export interface Readings {
     joined: number;
     misses: number;
   };
-}
-
-/** What an edge process reports about requests. */
-interface RequestReport {
-  requests: Readonly<Record<string, number>>;
-  refusals: Readonly<Record<string, number>>;
-  starts: readonly number[];
 }
 
 interface MetricsServices {

@@ -103,25 +103,17 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     if (runtime.showsProcesses) putGuestFirst(pid);
     await network.setEgress(slot, egress);
     await network.plug(slot, pid, runtime.choosesSource);
-    const pidStartTicks = startTicks(pid);
-    if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
-    const record: SandboxRecord = {
-      id,
+    const record = writeNewRecord(request, {
       slot,
       disk: diskName,
       firstId: ids.first,
-      cgroup,
       pid,
       rootPid,
-      pidStartTicks,
       controlSecret: control.secret,
-      egress,
-      kind,
       wall: runtimeName,
       guestFolder,
       mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
-    };
-    writeRecord(folder, record);
+    });
     // A guest with this file touches it as soon as it listens.
     using sign = mounts.some(({ outside }) => outside === meminfoFile) ? new ListenSignal(meminfoFile) : undefined;
     await runtime.start(id, pid);
@@ -137,6 +129,18 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be booted`, cause);
   }
+}
+
+/** Writes the record of a sandbox whose processes exist, and returns it. */
+export function writeNewRecord(
+  { id, kind, egress, folder, cgroup }: Start,
+  made: Omit<SandboxRecord, "id" | "kind" | "egress" | "cgroup" | "pidStartTicks">,
+): SandboxRecord {
+  const pidStartTicks = startTicks(made.pid);
+  if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was made");
+  const record = { id, kind, egress, cgroup, pidStartTicks, ...made };
+  writeRecord(folder, record);
+  return record;
 }
 
 function withOwnFolder({ inside, outside }: OutsideMount, folder: string): OutsideMount {

@@ -5,16 +5,15 @@
 import { Fault } from "../contract/fault.ts";
 import type { RuntimeName } from "../contract/internal/host.ts";
 import { Disks } from "../images/disk/disks.ts";
-import { startTicks } from "../system/start-ticks.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
-import type { Start } from "./booting.ts";
+import { type Start, writeNewRecord } from "./booting.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
 import { inheritedFiles, makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./mounted-files.ts";
 import type { Runtime } from "./runtime/runtime.ts";
-import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { isAlive, type SandboxRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 import { requireVolumeFiles } from "./volume-files.ts";
@@ -80,26 +79,17 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       }),
     );
     const disk = await attaching;
-    const pidStartTicks = startTicks(pid);
-    if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
-    const { guestFolder, mounts } = memory;
-    const record: SandboxRecord = {
-      id,
+    const record = writeNewRecord(request, {
       slot,
       disk: diskName,
       firstId: ids.first,
-      cgroup,
       pid,
       rootPid,
-      pidStartTicks,
       controlSecret,
-      egress,
-      kind,
       wall: request.runtimeName,
-      guestFolder,
-      mounts,
-    };
-    writeRecord(folder, record);
+      guestFolder: memory.guestFolder,
+      mounts: memory.mounts,
+    });
     await network.settle(slot, pid, sockets);
     if (runtime.showsProcesses) putGuestFirst(pid);
     const guest = request.guestOf(record);

@@ -3,10 +3,10 @@
  * the response. Routes never change a sandbox themselves: the lifecycle does.
  */
 import { z } from "zod";
-import { Fault } from "../../contract/fault.ts";
 import { health } from "../../contract/management/health.ts";
 import { listedTeam } from "../../contract/management/team.ts";
 import { createApiKeyIn } from "../access/keys.ts";
+import { starting } from "../http/caller.ts";
 import { openApiDocument } from "../http/openapi.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import { buildRoutes } from "./build-routes.ts";
@@ -33,7 +33,7 @@ const serverRoutes: readonly Route[] = [
     success: [{ status: 200, description: "The server accepts requests", schema: health }],
     errors: [503],
     async handle(_call, { isReady }) {
-      if (!isReady()) throw new Fault(503, "the server is starting or stopping");
+      if (!isReady()) throw starting();
       return { body: { status: "ok" } };
     },
   }),

@@ -2,10 +2,10 @@
 
 import type { Step } from "../../base/steps.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
+import type { RequestReport } from "../../contract/internal/request-report.ts";
 import type { ListenerSettings } from "../front/listeners.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
-import type { RequestReport } from "../request-counts.ts";
 import type { Sampling } from "../request-trace.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
 import type { SpanReport } from "./span-reports.ts";

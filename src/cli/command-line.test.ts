@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { TeamLimits } from "../store/team-limits.ts";
-import { COMMANDS, parseWords } from "./commands.ts";
+import { parseWords } from "./command-line.ts";
+import { COMMANDS } from "./commands.ts";
 import { parseLimits } from "./team-limits.ts";
 
 const MAIN = join(import.meta.dir, "main.ts");
