@@ -19,6 +19,7 @@ import { type BunTestOptions, bunTest, hasPassed, type Outcome, WORKERS } from "
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
+import { buildContainerImage, containerImageSteps } from "./support/container-image.ts";
 import { debianRootSteps } from "./support/debian-root.ts";
 import { LONG } from "./support/long.ts";
 import { OWN_MOUNTS } from "./support/own-mounts.ts";
@@ -92,6 +93,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     ...resticSteps(config),
     ...debianRootSteps(config, files),
     ...stockMachineSteps(config, files),
+    ...containerImageSteps(config, files),
   ];
   await prepare(config, [...runscSteps(config), ...ofFiles]);
   // All before the tests: their network has no package servers.
@@ -102,6 +104,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   if (files.some((file) => file.startsWith("tests/functional/desktop/"))) await install(BROWSER_OF_TESTS);
   if (LONG && files.some((file) => file.includes("/prometheus"))) await install(PROMETHEUS_OF_TESTS);
   await installOnStockMachine(config, files);
+  await buildContainerImage(config, files);
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) await install(NAMES_OF_TESTS);
   await removeStaleNetworks();
   const network = await makeOuterNetwork();

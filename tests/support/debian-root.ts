@@ -18,12 +18,31 @@ const TEST_FILES: readonly string[] = [
   "tests/functional/network/acme.test.ts",
 ];
 
-export function debianRootSteps({ debianMirror: mirror }: Config, files: readonly string[]): SetupStep[] {
+export function debianRootSteps(config: Config, files: readonly string[]): SetupStep[] {
   if (!LONG || !files.some((file) => TEST_FILES.includes(file))) return [];
-  const options = ["--variant=apt", `--include=${PACKAGES.join(",")}`, '--aptopt=Apt::Install-Recommends "false"'];
+  return [
+    debianStep(config, { title: "a Debian with reverse proxies for tests (a minute)", root: ROOT, packages: PACKAGES }),
+  ];
+}
+
+interface Debian {
+  title: string;
+  root: string;
+  packages: readonly string[];
+  /** Without packages: that of small images of containers. */
+  variant?: "apt" | "minbase";
+}
+
+/** Makes a Debian that is not there yet. */
+export function debianStep(
+  { debianMirror: mirror }: Config,
+  { title, root, packages, variant = "apt" }: Debian,
+): SetupStep {
+  const include = packages.length === 0 ? [] : [`--include=${packages.join(",")}`];
+  const options = [`--variant=${variant}`, ...include, '--aptopt=Apt::Install-Recommends "false"'];
   const debian = { suite: "trixie", mirror, options, timeoutMs: MAKE_MS };
-  const make: SetupStep["make"] = (progress) => makeWhole(ROOT, (folder) => fetchDebian(folder, debian, progress));
-  return [{ title: "a Debian with reverse proxies for tests (a minute)", done: () => existsSync(ROOT), make }];
+  const make: SetupStep["make"] = (progress) => makeWhole(root, (folder) => fetchDebian(folder, debian, progress));
+  return { title, done: () => existsSync(root), make };
 }
 
 /** The command line of a program in this Debian, with `folder` as its /srv. */

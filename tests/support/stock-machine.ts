@@ -1,16 +1,16 @@
 /**
- * A machine of its own for long tests that install Sandlot as operators do: a Debian with Node and npm only, in its own
- * mount and network namespaces. It shares the kernel, the processes and /run/sandlot with this machine, so that servers
- * of other tests take it for what it is: one more server.
+ * A machine of its own for long tests that install Sandlot as operators do: a Debian with Node and npm only, or with
+ * other packages, in its own mount and network namespaces. It shares the kernel, the processes and /run/sandlot with
+ * this machine, so that servers of other tests take it for what it is: one more server.
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../../src/cli/config.ts";
-import { fetchDebian } from "../../src/setup/fetching.ts";
-import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
+import type { SetupStep } from "../../src/setup/step.ts";
 import { run } from "../../src/system/command.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
+import { debianStep } from "./debian-root.ts";
 import { LONG } from "./long.ts";
 import { npm } from "./npm.ts";
 
@@ -25,6 +25,7 @@ const ADDED = join(INSTALLED, "added");
 const SHARED = join(INSTALLED, "srv");
 const MAKE_MS = 1_200_000;
 const TEST_FOLDER = "tests/functional/install/";
+const PACKAGE_TESTS = `${TEST_FOLDER}npm-package.test.ts`;
 
 /** Paths on every machine. */
 export const PACKAGE = "/srv/sandlot.tgz";
@@ -53,6 +54,8 @@ exec cat > /dev/null`;
 interface Given {
   /** For its changes. Its parent exists on the new machine under the same path. */
   folder: string;
+  /** Its Debian, if it is not the one with Node. */
+  root?: string;
   /** With Sandlot installed from npm, and everything that its first start fetches. */
   isInstalled?: boolean;
   /** Paths of this machine that are the same there. */
@@ -68,12 +71,12 @@ export class StockMachine implements AsyncDisposable {
     readonly enterNetwork: readonly string[],
   ) {}
 
-  static async start({ folder, isInstalled, same = [], isConnected }: Given): Promise<StockMachine> {
-    const [root, changes] = [join(folder, "root"), join(folder, "changes")];
-    for (const path of [root, changes, join(folder, "work"), "/run/sandlot"]) mkdirSync(path, { recursive: true });
-    const lower = isInstalled ? `${ADDED}/changes:${STOCK_ROOT}` : STOCK_ROOT;
+  static async start({ folder, root = STOCK_ROOT, isInstalled, same = [], isConnected }: Given): Promise<StockMachine> {
+    const [mounted, changes] = [join(folder, "root"), join(folder, "changes")];
+    for (const path of [mounted, changes, join(folder, "work"), "/run/sandlot"]) mkdirSync(path, { recursive: true });
+    const lower = isInstalled ? `${ADDED}/changes:${root}` : root;
     const namespaces = ["--mount", "--propagation=private", ...(isConnected ? [] : ["--net"])];
-    const argv = ["unshare", ...namespaces, "sh", "-c", SCRIPT, "sh", root, lower, folder, SHARED, ...same];
+    const argv = ["unshare", ...namespaces, "sh", "-c", SCRIPT, "sh", mounted, lower, folder, SHARED, ...same];
     const env = { PATH: process.env.PATH ?? "" };
     const keeper = Bun.spawn(argv, { stdio: ["pipe", "pipe", "pipe"], env });
     const { value } = await keeper.stdout.getReader().read();
@@ -102,31 +105,30 @@ export class StockMachine implements AsyncDisposable {
   }
 }
 
-export function stockMachineSteps({ debianMirror: mirror }: Config, files: readonly string[]): SetupStep[] {
-  if (!usesStockMachine(files)) return [];
-  const options = ["--variant=apt", `--include=${PACKAGES.join(",")}`, '--aptopt=Apt::Install-Recommends "false"'];
-  const debian = { suite: "trixie", mirror, options, timeoutMs: MAKE_MS };
-  const make: SetupStep["make"] = (progress) =>
-    makeWhole(STOCK_ROOT, (folder) => fetchDebian(folder, debian, progress));
-  return [{ title: "a Debian with Node for tests (two minutes)", done: () => existsSync(STOCK_ROOT), make }];
+export function stockMachineSteps(config: Config, files: readonly string[]): SetupStep[] {
+  if (!LONG || !files.includes(PACKAGE_TESTS)) return [];
+  return [
+    debianStep(config, { title: "a Debian with Node for tests (two minutes)", root: STOCK_ROOT, packages: PACKAGES }),
+  ];
 }
 
 /**
  * Installs from npm, and makes a bundle: before the tests, which have no package servers. It is no step of the setup,
  * because `sandlot bundle` sets up the same cache.
  */
-export async function installOnStockMachine(
-  { cacheFolder, debianMirror }: Config,
-  files: readonly string[],
-): Promise<void> {
-  if (!usesStockMachine(files)) return;
+export async function installOnStockMachine(config: Config, files: readonly string[]): Promise<void> {
+  if (!LONG || !files.some((file) => file.startsWith(TEST_FOLDER))) return;
   await rm(INSTALLED, { recursive: true, force: true });
   await mkdir(SHARED, { recursive: true });
-  await copyFile(new Toolbox(cacheFolder).busybox, join(SHARED, "busybox"));
+  await copyFile(new Toolbox(config.cacheFolder).busybox, join(SHARED, "busybox"));
   await run(["chmod", "755", join(SHARED, "busybox")]);
+  await writeNpmSettings(SHARED, "/srv");
+  if (files.includes(PACKAGE_TESTS)) await installPackage(config);
+}
+
+async function installPackage({ cacheFolder, debianMirror }: Config): Promise<void> {
   await npm(["pack", "--silent", "--pack-destination", SHARED], PROJECT);
   await run(["sh", "-c", `mv ${SHARED}/sandlot-*.tgz ${SHARED}/sandlot.tgz`]);
-  await writeNpmSettings(SHARED, "/srv");
   await mkdir(join(ADDED, "changes/root"), { recursive: true, mode: 0o700 });
   const npmrc = join(ADDED, "changes/root/.npmrc");
   await copyFile(join(SHARED, "npmrc"), npmrc);
@@ -142,10 +144,6 @@ export async function installOnStockMachine(
   } finally {
     await rm(npmrc);
   }
-}
-
-function usesStockMachine(files: readonly string[]): boolean {
-  return LONG && files.some((file) => file.startsWith(TEST_FOLDER));
 }
 
 /** Writes an npmrc with which another root, which has the folder at `there`, reaches what this machine reaches. */

@@ -7,6 +7,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { attempt, run } from "../../../src/system/command.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
+import { addressOf } from "../../support/banner-of-server.ts";
 import { LONG } from "../../support/long.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { remainsOf } from "../../support/remains.ts";
@@ -97,22 +98,4 @@ async function useServer(
   expect(await machine.run(["ip", "-oneline", "link"])).not.toContain(tag);
   expect(await machine.run(["cat", "/proc/self/mountinfo"])).not.toContain(`/run/sandlot/${tag}`);
   expect(await run(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"])).not.toContain(data);
-}
-
-/** Waits for the banner. Fails with all that the server has printed if it ends before. */
-async function addressOf(server: Bun.Subprocess<"ignore", "pipe", "pipe">): Promise<string> {
-  let output = "";
-  const ready = Promise.withResolvers<string>();
-  const collect = async (stream: ReadableStream<Uint8Array>) => {
-    const decoder = new TextDecoder();
-    for await (const chunk of stream) {
-      output += decoder.decode(chunk, { stream: true });
-      const url = /Sandlot is ready at (\S+).*E2B_API_KEY=[^\n]*\n/s.exec(output)?.[1];
-      if (url !== undefined) ready.resolve(url);
-    }
-  };
-  void Promise.all([collect(server.stdout), collect(server.stderr)]).then(() =>
-    ready.reject(new Error(`the server ended before it was ready:\n${output}`)),
-  );
-  return await ready.promise;
 }
