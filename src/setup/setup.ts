@@ -30,7 +30,6 @@ const LOCK_RETRY_MS = 500;
 
 /** Returns whether any step had to run. */
 export async function setUp(options: SetupOptions): Promise<boolean> {
-  mkdirSync(options.cacheFolder, { recursive: true, mode: 0o755 });
   const toolbox = new Toolbox(options.cacheFolder);
   const { first } = options;
   const steps: (() => SetupStep)[] = [
@@ -52,6 +51,7 @@ export async function makeSteps(
   report: Report,
 ): Promise<boolean> {
   if (steps.every((step) => step().done())) return false;
+  mkdirSync(cacheFolder, { recursive: true, mode: 0o755 });
   using _lock = await holdCache(cacheFolder, report);
   for (const make of steps) {
     const step = make();

@@ -1,0 +1,16 @@
+/** Steps of a set-up, without what they make. */
+import { expect, test } from "bun:test";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
+import { makeSteps } from "./setup.ts";
+
+const folder = folderOfFile("setup");
+
+test("steps are made once, also in a cache folder that does not exist, as at a restore on an empty machine", async () => {
+  const cache = join(folder, "new/cache");
+  const made = join(cache, "made");
+  const step = { title: "one", done: () => existsSync(made), make: async () => writeFileSync(made, "") };
+  expect(await makeSteps(cache, [() => step], () => undefined)).toBe(true);
+  expect(await makeSteps(cache, [() => step], () => undefined)).toBe(false);
+});
