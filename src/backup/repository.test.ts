@@ -51,14 +51,11 @@ test("a target that takes nothing for long ends the backup", async () => {
   await expect(stopped).rejects.toThrow("/backups has taken nothing for");
 });
 
-test("a target that does not answer ends with restic's reason", async () => {
-  const asked = [
-    "bash",
-    "-c",
-    "echo 'retrying after 9s: Stat: The specified bucket does not exist' >&2; exec sleep 60",
-  ];
-  const silent = new Repository("s3:https://s3.example.com/no-bucket", asked, "/tmp", {}, undefined, 500);
-  await expect(silent.require()).rejects.toThrow(
-    "open the repository at s3:https://s3.example.com/no-bucket: retrying",
-  );
+test.each([
+  ["retries", "echo 'retrying after 9s: Stat: connection refused' >&2; exec sleep 60", "retrying after 9s: Stat: conn"],
+  ["is silent", "exec sleep 60", "nothing"],
+])("a target that %s is an error", async (_, line, reason) => {
+  const asked = new Repository("s3:http://example.com/b", ["bash", "-c", line], "/tmp", {}, undefined, 500);
+  const message = "s3:http://example.com/b could not be opened within 0.5 seconds. FIX: check its address and the ";
+  await expect(asked.require()).rejects.toThrow(`${message}credentials. restic said: ${reason}`);
 });

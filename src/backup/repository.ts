@@ -186,9 +186,17 @@ export class Repository {
     await this.#runExclusively(["check", "--read-data"]);
   }
 
-  /** Runs a short command with a timeout. The end of restic's output gives the reason of a failure. */
+  /** Runs a short command. Throws Fault 504 when the target does not answer in time. */
   async #probe(words: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
-    return await attempt([...this.#restic, ...words], { ...this.#options, signal: AbortSignal.timeout(this.openMs) });
+    const signal = AbortSignal.timeout(this.openMs);
+    const result = await attempt([...this.#restic, ...words], { ...this.#options, signal });
+    if (!signal.aborted) return result;
+    const reason = result.stderr.trim().slice(-2000) || "nothing";
+    throw new Fault(
+      504,
+      `${this.target} could not be opened within ${this.openMs / 1000} seconds. FIX: check its address and the ` +
+        `credentials. restic said: ${reason}`,
+    );
   }
 
   async #saved(words: readonly string[]): Promise<Saved> {
