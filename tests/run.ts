@@ -136,7 +136,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
 
 /** Backups install restic at their first use, which has no package servers in a test. */
 function resticSteps({ cacheFolder, debianMirror }: Config): SetupStep[] {
-  const isUsed = files.some((file) => file.startsWith("src/backup/"));
+  const isUsed = files.some((file) => /^(?:src|tests\/functional)\/backup\//.test(file));
   return isUsed ? [resticFolderStep(new Toolbox(cacheFolder), debianMirror)] : [];
 }
 

@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Sandbox, Template, Volume } from "e2b";
+import { counting, expectCounting } from "../../support/counting.ts";
 import { LONG } from "../../support/long.ts";
 import { referenceVersion } from "../../support/reference-version.ts";
 import { newDataFolder, startServer } from "../../support/server.ts";
@@ -10,20 +11,6 @@ import { foldersOfFile } from "../../support/server-of-file.ts";
 const folder = foldersOfFile();
 const earlier = `${newDataFolder("reference")}-files`;
 afterAll(() => rmSync(earlier, { recursive: true, force: true }));
-
-const COUNT = "n=0; while sleep 0.05; do n=$((n+1)); echo $n > /tmp/count; done";
-
-async function counting(sandbox: Sandbox): Promise<void> {
-  await sandbox.commands.run(COUNT, { background: true, timeoutMs: 0 });
-  await sandbox.commands.run("until [ -s /tmp/count ]; do sleep 0.05; done; echo kept > /tmp/kept");
-}
-
-/** The processes go on from where they were: the file is written again, with a higher number. */
-async function expectCounting(sandbox: Sandbox): Promise<void> {
-  const line =
-    "a=$(cat /tmp/count); until [ $(cat /tmp/count) -gt $a ]; do sleep 0.05; done 2> /dev/null; cat /tmp/kept";
-  expect((await sandbox.commands.run(line)).stdout).toBe("kept\n");
-}
 
 test.skipIf(!LONG)(
   "after an upgrade in place, sandboxes, templates, volumes, webhooks and keys are as before",
