@@ -29,18 +29,18 @@ const FORMS: Record<string, string> = {
 const nameOf = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 const changing = routes.filter(({ method }) => method !== "GET");
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let owner: Tenant;
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  owner = await makeTenant(f, "owners");
+  fixture = await ControlFixture.open();
+  owner = await makeTenant(fixture, "owners");
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 async function recorded(action: string): Promise<number> {
   // A stop writes what waits.
-  await f.restart();
-  return (await f.store.auditLog.list({ action }, undefined, 1_000)).length;
+  await fixture.restart();
+  return (await fixture.store.auditLog.list({ action }, undefined, 1_000)).length;
 }
 
 async function callAsOwner(route: (typeof routes)[number]): Promise<void> {
@@ -52,7 +52,7 @@ async function callAsOwner(route: (typeof routes)[number]): Promise<void> {
     headers: isRoot ? {} : headersOf(route.auth, owner.credentials),
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  const response = await f.control.handle(request, { address: "192.0.2.1", fromTrustedProxy: false, isRoot });
+  const response = await fixture.control.handle(request, { address: "192.0.2.1", fromTrustedProxy: false, isRoot });
   expect([nameOf(route), response.status]).not.toEqual([nameOf(route), 401]);
   await response.body?.cancel();
 }
@@ -77,10 +77,10 @@ describe("the audit log", () => {
 
   test("knows every page that takes forms", () => {
     const audit = { note: () => undefined, noteRecorded: () => undefined, noteFailedLogin: () => undefined };
-    const logins = new Logins(f.services, audit, new Uint8Array(32));
+    const logins = new Logins(fixture.services, audit, new Uint8Array(32));
     const pages = [
-      ...new LoginPages(f.services, logins, audit, undefined).pages,
-      ...new OAuthEndpoints(f.services, logins).pages,
+      ...new LoginPages(fixture.services, logins, audit, undefined).pages,
+      ...new OAuthEndpoints(fixture.services, logins).pages,
     ];
     expect(pages.filter(({ method }) => method !== "GET").map(nameOf)).toEqual(Object.keys(FORMS));
   });

@@ -9,16 +9,16 @@ import { ControlFixture } from "./testing/control-fixture.ts";
 const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");
 const COMMAND_MS = 100_000;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let server: Bun.Server<undefined>;
 const folder = mkdtempSync(join(tmpdir(), "sandlot-cli-build-"));
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
+  fixture = await ControlFixture.open();
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => fixture.control.handle(request) });
 });
 afterAll(async () => {
   await server.stop(true);
-  await f[Symbol.asyncDispose]();
+  await fixture[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -28,15 +28,15 @@ test(
     writeFileSync(join(folder, "one.txt"), "one\n");
     writeFileSync(join(folder, "e2b.Dockerfile"), "FROM debian:12\nCOPY one.txt /srv/\nENV A=1\nRUN make\n");
     const requests: BuildRequest[] = [];
-    const usual = f.host.buildAs;
-    f.host.buildAs = (request) => {
+    const usual = fixture.host.buildAs;
+    fixture.host.buildAs = (request) => {
       requests.push(request);
       return usual(request);
     };
     const command = ["template", "create", "by-cli", "-c", "serve", "--ready-cmd", "true", "--cpu-count", "1"];
     const child = Bun.spawn(["node", PROGRAM, ...command], {
       cwd: folder,
-      env: { PATH: process.env.PATH ?? "", HOME: folder, E2B_API_URL: server.url.origin, E2B_API_KEY: f.apiKey },
+      env: { PATH: process.env.PATH ?? "", HOME: folder, E2B_API_URL: server.url.origin, E2B_API_KEY: fixture.apiKey },
       stdio: ["ignore", "pipe", "pipe"],
       timeout: COMMAND_MS,
     });
@@ -58,7 +58,7 @@ test(
         ],
       },
     ]);
-    expect(await f.blobs.list("")).toHaveLength(1);
+    expect(await fixture.blobs.list("")).toHaveLength(1);
   },
   COMMAND_MS,
 );

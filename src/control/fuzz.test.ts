@@ -8,14 +8,14 @@ import { headersOf, makeTenant, type Named, type Tenant } from "./testing/tenant
 /** A tenant makes only so much before its bounds reject everything; by then another one takes over. */
 const TENANTS_EVERY = 150;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let tenant: Tenant;
 let requestCount = 0;
 let tenants = 0;
 beforeAll(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 /** Names are {name} in examples, so that each works for any tenant. */
 const NAMES = new Proxy({} as Named, { get: (_, name) => `{${String(name)}}` });
@@ -53,7 +53,7 @@ const RICH = [
 fuzzText("a request is answered, and never with an unexpected error", {
   seeds: [...seeds, ...RICH],
   async check(text) {
-    if (requestCount++ % TENANTS_EVERY === 0) tenant = await makeTenant(f, `team-${++tenants}`);
+    if (requestCount++ % TENANTS_EVERY === 0) tenant = await makeTenant(fixture, `team-${++tenants}`);
     const named = text.replaceAll(/\{(\w+)\}/g, (whole, name: string) => tenant.names[name as keyof Named] ?? whole);
     const [line = "", ...rest] = named.split("\n");
     const [, method = "GET", target = "/"] = /^([A-Z]{1,10}) ?(.*)$/s.exec(line) ?? [];
@@ -68,7 +68,7 @@ fuzzText("a request is answered, and never with an unexpected error", {
       // No client can send that.
       return;
     }
-    const response = await f.control.handle(request);
+    const response = await fixture.control.handle(request);
     const answer = await response.text();
     expect([response.status < 500 || response.status === 501, answer]).toEqual([true, answer]);
     if (response.status >= 400) {

@@ -33,16 +33,16 @@ const NOTHING = /^(?:\[\]|\{(?:"\w+":(?:\[\]|\{\}),?)*\})$/;
 
 /** The calls to the host, as text. */
 const received: string[] = [];
-let f: ControlFixture;
+let fixture: ControlFixture;
 let tenant: Tenant;
 let adminToken: string;
 beforeAll(async () => {
-  f = await ControlFixture.open(listened(new FakeHost()));
-  tenant = await makeTenant(f, "tenants");
-  adminToken = (await createAdminToken(f, { name: "hostile" })).secret;
+  fixture = await ControlFixture.open(listened(new FakeHost()));
+  tenant = await makeTenant(fixture, "tenants");
+  adminToken = (await createAdminToken(fixture, { name: "hostile" })).secret;
   received.length = 0;
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 function listened(host: FakeHost): FakeHost {
   return new Proxy(host, {
@@ -92,7 +92,7 @@ describe("no hostile name finds anything", () => {
         const headers = auth === "admin" ? { "X-Admin-Token": adminToken } : headersOf(auth, tenant.credentials);
         const init: RequestInit = { method, headers };
         if (body !== undefined) init.body = body;
-        const response = await f.control.handle(new Request(`http://localhost${path}`, init));
+        const response = await fixture.control.handle(new Request(`http://localhost${path}`, init));
         const text = await response.text();
         requestCount++;
         const isRefused = [400, 403, 404, 405].includes(response.status);
@@ -105,7 +105,7 @@ describe("no hostile name finds anything", () => {
     }
     expect(faults).toEqual([]);
     expect(requestCount).toBeGreaterThan(60);
-    await f.control.settled();
+    await fixture.control.settled();
     expect(received.filter((call) => call.includes(JSON.stringify(word).slice(1, -1)))).toEqual([]);
   });
 });

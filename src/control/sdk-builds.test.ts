@@ -7,7 +7,7 @@ import { folderOfFile } from "../base/testing/test-folder.ts";
 import type { BuildRequest } from "../contract/internal/host.ts";
 import { ControlFixture, NOW } from "./testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let server: Bun.Server<undefined>;
 let connection: { apiKey: string; apiUrl: string };
 let requests: BuildRequest[];
@@ -22,26 +22,26 @@ beforeAll(() => {
 });
 
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
-  connection = { apiKey: f.apiKey, apiUrl: server.url.origin };
+  fixture = await ControlFixture.open();
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => fixture.control.handle(request) });
+  connection = { apiKey: fixture.apiKey, apiUrl: server.url.origin };
   requests = [];
-  const usual = f.host.buildAs;
-  f.host.buildAs = async (request) => {
+  const usual = fixture.host.buildAs;
+  fixture.host.buildAs = async (request) => {
     requests.push(request);
     const textOf = (step: string, message: string) => ({ at: NOW, level: "info" as const, message, step });
-    f.host.logBuild(request.id, [textOf("base", "from base"), textOf("1", "one"), textOf("finalize", "done")]);
+    fixture.host.logBuild(request.id, [textOf("base", "from base"), textOf("1", "one"), textOf("finalize", "done")]);
     return await usual(request);
   };
 });
 afterEach(async () => {
   await server.stop(true);
-  await f[Symbol.asyncDispose]();
+  await fixture[Symbol.asyncDispose]();
 });
 
 /** Names in an archive that was uploaded, sorted. */
 async function namesIn(blob: string): Promise<string[]> {
-  const bytes = await new Response(await f.blobs.open(blob)).bytes();
+  const bytes = await new Response(await fixture.blobs.open(blob)).bytes();
   const listing = Bun.spawnSync(["tar", bytes[0] === 0x1f ? "-tzf" : "-tf", "-"], { stdin: bytes });
   return listing.stdout.toString().trim().split("\n").sort();
 }
@@ -121,7 +121,7 @@ describe("Template.build", () => {
       "Skipping upload of 'one.txt', already cached",
       "Uploaded 'one.txt'",
     ]);
-    expect(await f.blobs.list("")).toHaveLength(1);
+    expect(await fixture.blobs.list("")).toHaveLength(1);
   });
 
   test("can skip layers, all of them or from a step on", async () => {
@@ -133,7 +133,7 @@ describe("Template.build", () => {
   });
 
   test("reports the reason of a failure", async () => {
-    f.host.buildAs = async () => ({ isReady: false, step: "1", message: "step 1 failed: exit status 2" });
+    fixture.host.buildAs = async () => ({ isReady: false, step: "1", message: "step 1 failed: exit status 2" });
     const failing = Template.build(Template().fromTemplate("base").runCmd("false"), "web", connection);
     await expect(failing).rejects.toThrow(BuildError);
     await expect(failing).rejects.toThrow("step 1 failed: exit status 2");
@@ -142,7 +142,7 @@ describe("Template.build", () => {
 
   test("runs in the background, and has a status", async () => {
     const built = await Template.buildInBackground(Template().fromTemplate("base"), "web", connection);
-    await f.until(async () => (await Template.getBuildStatus(built, connection)).status === "ready");
+    await fixture.until(async () => (await Template.getBuildStatus(built, connection)).status === "ready");
     expect(await Template.getBuildStatus(built, { ...connection, logsOffset: 2 })).toMatchObject({
       templateID: built.templateId,
       buildID: built.buildId,

@@ -5,18 +5,18 @@ import { REQUEST_BURST_SECONDS } from "./access/request-rates.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let server: Bun.Server<undefined>;
 let connection: { apiKey: string; apiUrl: string };
 
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
-  connection = { apiKey: f.apiKey, apiUrl: server.url.origin };
+  fixture = await ControlFixture.open();
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => fixture.control.handle(request) });
+  connection = { apiKey: fixture.apiKey, apiUrl: server.url.origin };
 });
 afterAll(async () => {
   await server.stop(true);
-  await f[Symbol.asyncDispose]();
+  await fixture[Symbol.asyncDispose]();
 });
 
 async function listed(query: Record<string, unknown> = {}): Promise<SandboxInfo[]> {
@@ -28,8 +28,8 @@ async function listed(query: Record<string, unknown> = {}): Promise<SandboxInfo[
 
 describe("the JS SDK", () => {
   test("finds templates by name, and assigns, lists and removes their tags", async () => {
-    const id = await storeTemplate(f, "tagged");
-    const { id: buildId } = await storeBuild(f, id, { tags: ["v2"] });
+    const id = await storeTemplate(fixture, "tagged");
+    const { id: buildId } = await storeBuild(fixture, id, { tags: ["v2"] });
     expect(await Template.exists("tagged", connection)).toBe(true);
     expect(await Template.exists("default/tagged", connection)).toBe(true);
     expect(await Template.exists("default/tagged:v2", connection)).toBe(true);
@@ -66,7 +66,7 @@ describe("the JS SDK", () => {
       lifecycle: { onTimeout: "kill", autoResume: false },
     });
     expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(30_000);
-    expect(f.host.requestOf(sandbox.sandboxId)).toMatchObject({ envVars: { A: "b" }, egress: "closed" });
+    expect(fixture.host.requestOf(sandbox.sandboxId)).toMatchObject({ envVars: { A: "b" }, egress: "closed" });
 
     await Sandbox.setTimeout(sandbox.sandboxId, 90_000, connection);
     expect((await sandbox.getInfo()).endAt.getTime() - info.startedAt.getTime()).toBe(90_000);
@@ -85,7 +85,7 @@ describe("the JS SDK", () => {
     const made: string[] = [];
     for (let nth = 0; nth < 5; nth++) {
       made.unshift((await Sandbox.create({ ...connection, metadata: nth % 2 ? {} : odd })).sandboxId);
-      await f.advance(1);
+      await fixture.advance(1);
     }
     expect((await listed({ limit: 2 })).map((info) => info.sandboxId)).toEqual(made);
     const filtered = await listed({ query: { metadata: odd, state: ["running"] }, limit: 2 });
@@ -96,18 +96,18 @@ describe("the JS SDK", () => {
 
   test("pauses, resumes by connecting, and reports a sandbox that is already paused", async () => {
     const sandbox = await Sandbox.create("base", { ...connection, timeoutMs: 60_000 });
-    const contents = f.host.contentsOf(sandbox.sandboxId);
+    const contents = fixture.host.contentsOf(sandbox.sandboxId);
     expect(await sandbox.pause()).toBe(true);
     expect(await Sandbox.pause(sandbox.sandboxId, connection)).toBe(false);
     expect((await sandbox.getInfo()).state).toBe("paused");
     expect((await listed({ query: { state: ["paused"] } })).map((info) => info.sandboxId)).toEqual([sandbox.sandboxId]);
     const again = await Sandbox.connect(sandbox.sandboxId, { ...connection, timeoutMs: 90_000 });
     expect((await again.getInfo()).state).toBe("running");
-    expect(f.host.contentsOf(sandbox.sandboxId)).toEqual(contents ?? fail());
+    expect(fixture.host.contentsOf(sandbox.sandboxId)).toEqual(contents ?? fail());
     await sandbox.pause({ keepMemory: false });
     await Sandbox.connect(sandbox.sandboxId, connection);
-    expect(f.host.contentsOf(sandbox.sandboxId)?.disk).toBe(contents?.disk ?? -1);
-    expect(f.host.contentsOf(sandbox.sandboxId)?.boot).not.toBe(contents?.boot ?? -1);
+    expect(fixture.host.contentsOf(sandbox.sandboxId)?.disk).toBe(contents?.disk ?? -1);
+    expect(fixture.host.contentsOf(sandbox.sandboxId)?.boot).not.toBe(contents?.boot ?? -1);
     await sandbox.pause();
     expect(await Sandbox.kill(sandbox.sandboxId, connection)).toBe(true);
   });
@@ -119,7 +119,7 @@ describe("the JS SDK", () => {
       lifecycle: { onTimeout: "pause", autoResume: true },
     });
     expect((await sandbox.getInfo()).lifecycle).toEqual({ onTimeout: "pause", autoResume: true });
-    await f.advance(5_000);
+    await fixture.advance(5_000);
     expect((await sandbox.getInfo()).state).toBe("paused");
     await sandbox.kill();
   });
@@ -130,7 +130,7 @@ describe("the JS SDK", () => {
     expect(forks).toHaveLength(3);
     const copies = forks.filter((copy): copy is Sandbox => !(copy instanceof Error));
     for (const copy of copies) {
-      expect(f.host.contentsOf(copy.sandboxId)).toEqual(f.host.contentsOf(sandbox.sandboxId) ?? fail());
+      expect(fixture.host.contentsOf(copy.sandboxId)).toEqual(fixture.host.contentsOf(sandbox.sandboxId) ?? fail());
       expect((await copy.getInfo()).metadata).toEqual({ who: "ann" });
     }
     expect(new Set(copies.map(({ sandboxId }) => sandboxId)).size).toBe(3);
@@ -140,13 +140,13 @@ describe("the JS SDK", () => {
   test("makes, lists, uses and deletes snapshots", async () => {
     const sandbox = await Sandbox.create("base", { ...connection, timeoutMs: 60_000 });
     const unnamed = await sandbox.createSnapshot();
-    await f.advance(1);
+    await fixture.advance(1);
     const named = await sandbox.createSnapshot({ name: "mine:v1" });
     expect(named.snapshotId).toBe("default/mine:v1");
     const shown = await Sandbox.listSnapshots({ ...connection, sandboxId: sandbox.sandboxId }).nextItems();
     expect(shown.map(({ snapshotId }) => snapshotId)).toEqual([named.snapshotId, unnamed.snapshotId]);
     const copy = await Sandbox.create(unnamed.snapshotId, connection);
-    expect(f.host.contentsOf(copy.sandboxId)).toEqual(f.host.contentsOf(sandbox.sandboxId) ?? fail());
+    expect(fixture.host.contentsOf(copy.sandboxId)).toEqual(fixture.host.contentsOf(sandbox.sandboxId) ?? fail());
     await copy.kill();
     expect(await Sandbox.deleteSnapshot(unnamed.snapshotId, connection)).toBe(true);
     expect(await Sandbox.deleteSnapshot(named.snapshotId, connection)).toBe(true);
@@ -168,7 +168,7 @@ describe("the JS SDK", () => {
       },
     });
     expect(sandbox.trafficAccessToken).toMatch(/^[0-9a-f]{64}$/);
-    expect(f.find(sandbox.sandboxId)?.access.trafficToken).toBe(sandbox.trafficAccessToken ?? fail());
+    expect(fixture.find(sandbox.sandboxId)?.access.trafficToken).toBe(sandbox.trafficAccessToken ?? fail());
     const ingress = { allowPublicTraffic: false, maskRequestHost: "localhost", httpsPorts: [8443] };
     expect((await sandbox.getInfo()).network).toMatchObject({
       ...ingress,
@@ -178,7 +178,7 @@ describe("the JS SDK", () => {
     });
     const policy = { allowRanges: ["8.8.8.8/32"], allowNames: ["example.com"], denyRanges: ["0.0.0.0/0"] };
     const credentials = { username: "ann", password: "hunter2" };
-    expect(f.host.requestOf(sandbox.sandboxId)?.egress).toEqual({
+    expect(fixture.host.requestOf(sandbox.sandboxId)?.egress).toEqual({
       ...policy,
       proxy: { host: "proxy.example.com", port: 1080, credentials },
     });
@@ -188,14 +188,14 @@ describe("the JS SDK", () => {
     expect(info).toMatchObject({ allowInternetAccess: false, network: { ...ingress, allowOut: ["1.1.1.1"] } });
     expect([info.network?.denyOut, info.network?.egressProxy]).toEqual([undefined, undefined]);
     await Sandbox.updateNetwork(sandbox.sandboxId, {}, connection);
-    expect(f.host.requestOf(sandbox.sandboxId)?.egress).toBe("closed");
+    expect(fixture.host.requestOf(sandbox.sandboxId)?.egress).toBe("closed");
     const connected = await Sandbox.connect(sandbox.sandboxId, connection);
     expect(connected.trafficAccessToken).toBe(sandbox.trafficAccessToken ?? fail());
     const [copy] = await sandbox.fork();
     if (!(copy instanceof Sandbox)) throw copy;
     expect(copy.trafficAccessToken).toMatch(/^[0-9a-f]{64}$/);
     expect(copy.trafficAccessToken).not.toBe(sandbox.trafficAccessToken);
-    expect(f.host.requestOf(copy.sandboxId)?.egress).toBe("closed");
+    expect(fixture.host.requestOf(copy.sandboxId)?.egress).toBe("closed");
 
     await sandbox.pause();
     await expect(sandbox.updateNetwork({})).rejects.toThrow("is paused");
@@ -212,17 +212,17 @@ describe("the JS SDK", () => {
   });
 
   test("throws RateLimitError for too many requests, and retries after Retry-After", async () => {
-    await f.store.people.setLimits(f.firstRun.teamId, { changes: 1 });
+    await fixture.store.people.setLimits(fixture.firstRun.teamId, { changes: 1 });
     const killed = (retries: number) => Sandbox.kill("iabsent", { ...connection, retries });
     for (let sent = 0; sent < REQUEST_BURST_SECONDS; sent++) expect(await killed(0)).toBe(false);
     await expect(killed(0)).rejects.toThrow(RateLimitError);
-    const refusals = () => f.logLines.filter((line) => line.includes('"status":429')).length;
+    const refusals = () => fixture.logLines.filter((line) => line.includes('"status":429')).length;
     const before = refusals();
     const later = killed(3);
-    await f.until(() => refusals() > before);
-    await f.advance(1_000);
+    await fixture.until(() => refusals() > before);
+    await fixture.advance(1_000);
     expect(await later).toBe(false);
-    await f.store.people.setLimits(f.firstRun.teamId, {});
+    await fixture.store.people.setLimits(fixture.firstRun.teamId, {});
   });
 });
 

@@ -19,34 +19,34 @@ const SOON_MS = 30 * TEAM_DELETION_RETRY_MIN_MS;
 const OPERATIONS_MAX = 400;
 const KILLED_EVERY = process.env.SANDLOT_TEST_LONG === "1" ? 1 : 9;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let red: Tenant;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  red = await makeTenant(f, "red");
+  fixture = await ControlFixture.open();
+  red = await makeTenant(fixture, "red");
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 const root = { address: "", fromTrustedProxy: false, isRoot: true };
 
 async function askAsRoot(method: string, path: string): Promise<{ status: number; text: string }> {
-  const response = await f.control.handle(new Request(`http://localhost${path}`, { method }), root);
+  const response = await fixture.control.handle(new Request(`http://localhost${path}`, { method }), root);
   return { status: response.status, text: await response.text() };
 }
 
 const deletionOf = ({ names }: Tenant) => askAsRoot("DELETE", `/admin/teams/${names.teamID}`);
-const isGone = async ({ names }: Tenant) => (await f.store.people.team(names.teamID)) === undefined;
+const isGone = async ({ names }: Tenant) => (await fixture.store.people.team(names.teamID)) === undefined;
 
 async function untilGone(tenant: Tenant): Promise<void> {
-  await f.until(async () => {
-    await f.passBy(TEAM_DELETION_RETRY_MIN_MS);
+  await fixture.until(async () => {
+    await fixture.passBy(TEAM_DELETION_RETRY_MIN_MS);
     return isGone(tenant);
   });
 }
 
 /** Every row of every table but the audit log, as text. */
 function everyRow(): string {
-  const database = new Database(join(f.folder, "sandlot.db"), { readonly: true });
+  const database = new Database(join(fixture.folder, "sandlot.db"), { readonly: true });
   try {
     const tables = database.query("SELECT name FROM sqlite_master WHERE type = 'table'").all() as { name: string }[];
     return tables
@@ -67,10 +67,10 @@ function marksOf({ names, marks }: Tenant): string[] {
 }
 
 async function expectNothingLeft(tenant: Tenant): Promise<void> {
-  await f.passBy(SOON_MS + HOUSEKEEPING_EVERY_MS);
+  await fixture.passBy(SOON_MS + HOUSEKEEPING_EVERY_MS);
   const rows = everyRow();
   expect(marksOf(tenant).filter((mark) => rows.includes(mark))).toEqual([]);
-  const { host, blobs } = f;
+  const { host, blobs } = fixture;
   expect([host.running, host.checkpoints, [...host.volumes]]).toEqual([[], [], []]);
   expect(host.images.names).toEqual(["base"]);
   expect(await blobs.list("")).toEqual([]);
@@ -78,28 +78,30 @@ async function expectNothingLeft(tenant: Tenant): Promise<void> {
 
 function asOf(tenant: Tenant) {
   return (method: string, path: string, body?: unknown): Promise<Reply> =>
-    f.call(method, path, body, { "X-API-Key": tenant.credentials.apiKey });
+    fixture.call(method, path, body, { "X-API-Key": tenant.credentials.apiKey });
 }
 
 test("removes its sandboxes, templates, snapshots, volumes, uploads, keys and records, and the row last", async () => {
   const before = everyRow();
   expect(marksOf(red).filter((mark) => !before.includes(mark))).toEqual([red.names.hash]);
-  expect((await f.blobs.list("")).map(({ name }) => name)).toEqual([`files/${red.names.teamID}/${red.names.hash}`]);
+  expect((await fixture.blobs.list("")).map(({ name }) => name)).toEqual([
+    `files/${red.names.teamID}/${red.names.hash}`,
+  ]);
   const { status, text } = await deletionOf(red);
   expect([status, JSON.parse(text)]).toEqual([202, expect.objectContaining({ slug: "red", state: "deleting" })]);
   await untilGone(red);
   expect((await askAsRoot("GET", "/admin/teams")).text).not.toContain("red");
   await expectNothingLeft(red);
   expect((await asOf(red)("GET", "/sandboxes")).status).toBe(401);
-  expect((await f.store.people.userByEmail("red@example.com"))?.id).toBe(red.names.userID);
-  expect(f.host.collisions).toEqual([]);
+  expect((await fixture.store.people.userByEmail("red@example.com"))?.id).toBe(red.names.userID);
+  expect(fixture.host.collisions).toEqual([]);
 });
 
 test("is in the audit log from the request to the end", async () => {
   await deletionOf(red);
   await untilGone(red);
   const { teamID } = red.names;
-  const about = (await f.store.auditLog.list({ teamId: teamID, object: "team red" }, undefined, 10)).toReversed();
+  const about = (await fixture.store.auditLog.list({ teamId: teamID, object: "team red" }, undefined, 10)).toReversed();
   expect(about.map(({ actor, action }) => [actor, action]).toSorted()).toEqual([
     ["root", "DELETE /admin/teams/{teamID}"],
     ["server", "delete team"],
@@ -107,18 +109,18 @@ test("is in the audit log from the request to the end", async () => {
 });
 
 test("frees the name for another team", async () => {
-  await expect(createTeam(f, { slug: "red" })).rejects.toMatchObject({ status: 409 });
+  await expect(createTeam(fixture, { slug: "red" })).rejects.toMatchObject({ status: 409 });
   await deletionOf(red);
   await untilGone(red);
-  expect((await createTeam(f, { slug: "red" })).id).not.toBe(red.names.teamID);
+  expect((await createTeam(fixture, { slug: "red" })).id).not.toBe(red.names.teamID);
 });
 
 describe("meanwhile", () => {
   test("requests of the team are refused with the reason, and a second deletion changes nothing", async () => {
     const held = Promise.withResolvers<void>();
-    f.host.beforeDestroy = () => held.promise;
+    fixture.host.beforeDestroy = () => held.promise;
     await deletionOf(red);
-    await f.until(() => f.host.destroyed.length > 0);
+    await fixture.until(() => fixture.host.destroyed.length > 0);
     const { credentials, names } = red;
     const reasons = [];
     for (const [auth, method, path] of [
@@ -129,7 +131,7 @@ describe("meanwhile", () => {
       ["volume", "GET", `/volumecontent/${names.volumeID}/dir?path=/`],
     ] as const) {
       const request = new Request(`http://localhost${path}`, { method, headers: headersOf(auth, credentials) });
-      const response = await f.control.handle(request);
+      const response = await fixture.control.handle(request);
       reasons.push([response.status, /is being deleted/.test(await response.text())]);
     }
     expect(new Set(reasons.map(String))).toEqual(new Set(["403,true"]));
@@ -140,7 +142,7 @@ describe("meanwhile", () => {
     ]) {
       const body = JSON.stringify({ name: "x" });
       const url = `http://localhost/admin/teams/${names.teamID}${path}`;
-      expect((await f.control.handle(new Request(url, { method: method ?? "", body }), root)).status).toBe(409);
+      expect((await fixture.control.handle(new Request(url, { method: method ?? "", body }), root)).status).toBe(409);
     }
     expect((await deletionOf(red)).status).toBe(202);
     expect(JSON.parse((await askAsRoot("GET", "/admin/teams")).text)).toContainEqual(
@@ -148,8 +150,10 @@ describe("meanwhile", () => {
     );
     held.resolve();
     await untilGone(red);
-    await f.passBy(AUDIT_WRITTEN_EVERY_MS);
-    expect((await f.store.auditLog.list({ action: "DELETE /admin/teams/{teamID}" }, undefined, 10)).length).toBe(2);
+    await fixture.passBy(AUDIT_WRITTEN_EVERY_MS);
+    expect((await fixture.store.auditLog.list({ action: "DELETE /admin/teams/{teamID}" }, undefined, 10)).length).toBe(
+      2,
+    );
     await expectNothingLeft(red);
   });
 
@@ -161,10 +165,10 @@ describe("meanwhile", () => {
       begun.push(what);
       await held?.promise;
     };
-    f.host.beforeCreate = wait("create", creating);
-    f.host.beforeSnapshot = wait("snapshot", snapshotting);
-    f.host.beforeCreateVolume = wait("volume", making);
-    f.host.buildAs = async () => {
+    fixture.host.beforeCreate = wait("create", creating);
+    fixture.host.beforeSnapshot = wait("snapshot", snapshotting);
+    fixture.host.beforeCreateVolume = wait("volume", making);
+    fixture.host.buildAs = async () => {
       await wait("build", building)();
       return { isReady: false, step: "base", message: "it was cancelled" };
     };
@@ -175,8 +179,8 @@ describe("meanwhile", () => {
     ];
     const dockerfile = { dockerfile: "FROM debian:12\nRUN true", alias: "late" };
     const bearer = { "X-API-Key": "", ...headersOf("bearer", red.credentials) };
-    expect((await f.call("POST", "/templates", dockerfile, bearer)).status).toBe(202);
-    await f.until(() => begun.length === 4);
+    expect((await fixture.call("POST", "/templates", dockerfile, bearer)).status).toBe(202);
+    await fixture.until(() => begun.length === 4);
     expect((await deletionOf(red)).status).toBe(202);
     for (const held of [building, snapshotting, creating, making]) held?.resolve();
     const statuses = (await Promise.all(replies)).map(({ status }) => status);
@@ -187,13 +191,13 @@ describe("meanwhile", () => {
 
   test("a volume that cannot be removed yet delays it, and the log says so", async () => {
     let isStuck = true;
-    f.host.beforeRemoveVolume = async () => {
+    fixture.host.beforeRemoveVolume = async () => {
       if (isStuck) throw new Fault(503, "the device is busy");
     };
     await deletionOf(red);
-    await f.passBy(SOON_MS);
+    await fixture.passBy(SOON_MS);
     expect(await isGone(red)).toBe(false);
-    expect(f.logLines.join("\n")).toMatch(/a team is not deleted yet.*1 of its volumes are not gone yet/);
+    expect(fixture.logLines.join("\n")).toMatch(/a team is not deleted yet.*1 of its volumes are not gone yet/);
     isStuck = false;
     await untilGone(red);
     await expectNothingLeft(red);
@@ -203,7 +207,7 @@ describe("meanwhile", () => {
 describe("other teams", () => {
   let blue: Tenant;
   beforeEach(async () => {
-    blue = await makeTenant(f, "blue");
+    blue = await makeTenant(fixture, "blue");
   });
 
   const view = async () => {
@@ -218,15 +222,15 @@ describe("other teams", () => {
   };
 
   test("keep everything, also users of both", async () => {
-    const user = await userNamed(f.store, "red@example.com");
-    await addMember(f, await teamNamed(f.store, "blue"), user);
-    await f.passBy(SOON_MS);
+    const user = await userNamed(fixture.store, "red@example.com");
+    await addMember(fixture, await teamNamed(fixture.store, "blue"), user);
+    await fixture.passBy(SOON_MS);
     const before = await view();
     await deletionOf(red);
     await untilGone(red);
-    await f.passBy(SOON_MS);
+    await fixture.passBy(SOON_MS);
     expect(await view()).toBe(before);
-    expect((await f.store.people.teamsOf(user.id)).map(({ team }) => team.slug)).toEqual(["blue"]);
+    expect((await fixture.store.people.teamsOf(user.id)).map(({ team }) => team.slug)).toEqual(["blue"]);
     const resumed = await asOf(blue)("POST", `/sandboxes/${blue.names.restingID}/resume`, { timeout: 60 });
     expect(resumed.status).toBe(201);
     expect((await asOf(blue)("POST", "/sandboxes", { templateID: blue.names.alias })).status).toBe(201);
@@ -240,22 +244,22 @@ describe("other teams", () => {
     expect((await asOf(blue)("POST", `/sandboxes/${rests}/pause`)).status).toBe(204);
     await deletionOf(red);
     await untilGone(red);
-    await f.restart();
+    await fixture.restart();
     expect((await create()).status).toBe(404);
     expect((await asOf(blue)("GET", `/sandboxes/${runs}`)).status).toBe(200);
     expect((await asOf(blue)("POST", `/sandboxes/${rests}/resume`, { timeout: 3_600 })).status).toBe(201);
     expect((await asOf(blue)("POST", `/sandboxes/${runs}/fork`, { count: 1 })).status).toBe(201);
     const snapshot = await asOf(blue)("POST", `/sandboxes/${runs}/snapshots`, {});
     expect(snapshot.status).toBe(201);
-    expect(await f.store.templates.everById(templateID)).toMatchObject({ teamId: null });
-    expect((await f.store.templates.builtIn()).map(({ id }) => id)).not.toContain(templateID);
+    expect(await fixture.store.templates.everById(templateID)).toMatchObject({ teamId: null });
+    expect((await fixture.store.templates.builtIn()).map(({ id }) => id)).not.toContain(templateID);
     for (const { sandboxID } of (await asOf(blue)("GET", "/sandboxes")).body) {
       if (![blue.names.sandboxID, blue.names.restingID].includes(sandboxID)) {
         expect((await asOf(blue)("DELETE", `/sandboxes/${sandboxID}`)).status).toBe(204);
       }
     }
-    await f.passBy(SOON_MS + HOUSEKEEPING_EVERY_MS);
-    expect([await f.store.templates.everById(templateID), await f.store.builds.byId(buildID)]).toEqual([
+    await fixture.passBy(SOON_MS + HOUSEKEEPING_EVERY_MS);
+    expect([await fixture.store.templates.everById(templateID), await fixture.store.builds.byId(buildID)]).toEqual([
       undefined,
       undefined,
     ]);
@@ -265,8 +269,8 @@ describe("other teams", () => {
 });
 
 test.each([
-  ["the server's own team", () => f.firstRun.teamId, 409, "cannot be deleted"],
-  ["an unknown team", () => f.ids.uuid(), 404, "there is no team"],
+  ["the server's own team", () => fixture.firstRun.teamId, 409, "cannot be deleted"],
+  ["an unknown team", () => fixture.ids.uuid(), 404, "there is no team"],
   ["no id", () => "red", 404, "there is no team"],
 ])("%s is refused", async (_, id, status, reason) => {
   const reply = await askAsRoot("DELETE", `/admin/teams/${id()}`);
@@ -325,25 +329,25 @@ class Killed {
 describe("a server that is killed", () => {
   async function restartUntil(most: number): Promise<Killed> {
     const killed = new Killed(most);
-    f.storeAs = (store) => killed.store(store);
-    Object.assign(f.host, { beforeDestroy: killed.before, beforeRemoveCheckpoint: killed.before });
-    Object.assign(f.host, { beforeRemoveVolume: killed.before });
-    await f.restart();
+    fixture.storeAs = (store) => killed.store(store);
+    Object.assign(fixture.host, { beforeDestroy: killed.before, beforeRemoveCheckpoint: killed.before });
+    Object.assign(fixture.host, { beforeRemoveVolume: killed.before });
+    await fixture.restart();
     // So that waits for what is removed in the background end.
     for (let nth = 0; nth < 6 && !killed.isOver; nth++) {
       // A killed server retries what failed until the test's clock goes on, and does not settle.
-      await Promise.race([f.control.settled(), killed.over.promise]);
-      await f.clock.advance(TEAM_DELETION_RETRY_MIN_MS * 2 ** nth, async () => undefined);
+      await Promise.race([fixture.control.settled(), killed.over.promise]);
+      await fixture.clock.advance(TEAM_DELETION_RETRY_MIN_MS * 2 ** nth, async () => undefined);
     }
     return killed;
   }
 
   async function restartUnharmed(tenant: Tenant): Promise<void> {
-    f.storeAs = (store) => store;
+    fixture.storeAs = (store) => store;
     for (const each of ["beforeDestroy", "beforeRemoveCheckpoint", "beforeRemoveVolume"] as const) {
-      f.host[each] = async () => undefined;
+      fixture.host[each] = async () => undefined;
     }
-    await f.restart();
+    await fixture.restart();
     await untilGone(tenant);
     await expectNothingLeft(tenant);
   }
@@ -353,18 +357,18 @@ describe("a server that is killed", () => {
     let most = 0;
     for (; most < OPERATIONS_MAX; most += KILLED_EVERY) {
       // As `sandlot teams delete` does while no server runs.
-      await f.store.people.beginDeletion(tenant.names.teamID, f.clock.now());
+      await fixture.store.people.beginDeletion(tenant.names.teamID, fixture.clock.now());
       const { isOver } = await restartUntil(most);
       await restartUnharmed(tenant);
       if (!isOver) break;
-      tenant = await makeTenant(f, `red-${most}`);
+      tenant = await makeTenant(fixture, `red-${most}`);
     }
     expect(most).toBeGreaterThan(40);
     expect(most).toBeLessThan(OPERATIONS_MAX);
   }, 300_000);
 
   test("again and again, each time one operation later, still comes to the end", async () => {
-    await f.store.people.beginDeletion(red.names.teamID, f.clock.now());
+    await fixture.store.people.beginDeletion(red.names.teamID, fixture.clock.now());
     let most = 0;
     for (; most < OPERATIONS_MAX; most++) {
       const killed = await restartUntil(most);

@@ -22,28 +22,28 @@ interface Answered {
   body: string;
 }
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let owner: Tenant;
 let stranger: Tenant;
 let absent: Named;
 let paths: Record<string, Record<string, unknown>>;
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  owner = await makeTenant(f, "owners");
-  stranger = await makeTenant(f, "strangers");
-  absent = absentNames(f, owner.names);
+  fixture = await ControlFixture.open();
+  owner = await makeTenant(fixture, "owners");
+  stranger = await makeTenant(fixture, "strangers");
+  absent = absentNames(fixture, owner.names);
   for (const [name, value] of Object.entries(absent)) {
     expect([name, value.length]).toEqual([name, owner.names[name as keyof Named].length]);
   }
-  await f.passBy(10_000);
+  await fixture.passBy(10_000);
   paths = JSON.parse((await send("GET", { path: "/openapi.json", body: undefined }, {})).body).paths;
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 async function send(method: string, { path, body }: Sent, headers: Record<string, string>): Promise<Answered> {
   const init: RequestInit = { method, headers };
   if (body !== undefined) init.body = body;
-  const response = await f.control.handle(new Request(`http://localhost${path}`, init));
+  const response = await fixture.control.handle(new Request(`http://localhost${path}`, init));
   // Headers that count the caller's own requests change with each of them.
   const kept = [...response.headers].filter(([name]) => name !== "x-request-id" && !name.startsWith("ratelimit-"));
   return { status: response.status, headers: JSON.stringify(kept), body: await response.text() };
@@ -157,7 +157,7 @@ describe("with the keys of another team", () => {
   );
 
   test("a build from the owner's template fails as from an unknown one", async () => {
-    const calls = new BuildCalls(f);
+    const calls = new BuildCalls(fixture);
     const { apiKey } = stranger.credentials;
     const reasons: unknown[] = [];
     for (const { templateID, alias, slug } of [owner.names, absent]) {
@@ -224,14 +224,19 @@ describe("without a valid key", () => {
   let unknown: Credentials;
   beforeAll(async () => {
     const { teamID } = owner.names;
-    const { key, secret: apiKey } = await createApiKey(f, { teamId: teamID, name: "revoked", createdBy: null });
-    await revokeApiKey(f, teamID, key.id);
-    const userId = (await f.store.people.userByEmail("owners@example.com"))?.id ?? "";
-    const { token, secret: accessToken } = await createAccessToken(f, { userId, name: "revoked" });
-    await revokeAccessToken(f, userId, token.id);
+    const { key, secret: apiKey } = await createApiKey(fixture, { teamId: teamID, name: "revoked", createdBy: null });
+    await revokeApiKey(fixture, teamID, key.id);
+    const userId = (await fixture.store.people.userByEmail("owners@example.com"))?.id ?? "";
+    const { token, secret: accessToken } = await createAccessToken(fixture, { userId, name: "revoked" });
+    await revokeAccessToken(fixture, userId, token.id);
     const forged = (signature: string) => owner.credentials.volumeToken.replace(/[^.]*$/, signature);
     revoked = { apiKey, accessToken, teamID, volumeToken: forged("A".repeat(43)) };
-    unknown = { apiKey: f.ids.apiKey(), accessToken: f.ids.accessToken(), teamID, volumeToken: forged("B".repeat(43)) };
+    unknown = {
+      apiKey: fixture.ids.apiKey(),
+      accessToken: fixture.ids.accessToken(),
+      teamID,
+      volumeToken: forged("B".repeat(43)),
+    };
   });
 
   test.each(guarded)("%s is rejected", async (route) => {

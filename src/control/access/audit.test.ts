@@ -5,23 +5,24 @@ import { jsonLog } from "../../base/log.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { AUDIT_WAITING_MAX, AUDIT_WRITTEN_EVERY_MS, AuditLog, commandOrigin } from "./audit.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let lines: string[];
 beforeEach(async () => {
   lines = [];
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 function open(changes: { store?: object } = {}) {
   const log = jsonLog((line) => lines.push(line));
   const background = new Background(log);
-  const { clock, idleClock, ids, store } = f;
+  const { clock, idleClock, ids, store } = fixture;
   const parts = { clock, idleClock, ids, log, background, store: { ...store, ...changes.store } };
   return { audit: new AuditLog(parts, 2), settled: () => background.settled() };
 }
 
-const stored = async () => (await f.store.auditLog.list({}, undefined, 100)).map(({ object }) => object).toSorted();
+const stored = async () =>
+  (await fixture.store.auditLog.list({}, undefined, 100)).map(({ object }) => object).toSorted();
 const note = (audit: AuditLog, object: string, teamId: string | null = null) =>
   audit.note(commandOrigin("test"), { teamId, object, status: 200 });
 
@@ -37,14 +38,14 @@ test("more entries than may wait are dropped, and the log says how many", async 
 test("entries that a failing store did not take are written at the next time", async () => {
   let isAway = true;
   const transaction: ControlFixture["store"]["transaction"] = (work, outlasts) =>
-    isAway ? Promise.reject(new Error("away")) : f.store.transaction(work, outlasts);
+    isAway ? Promise.reject(new Error("away")) : fixture.store.transaction(work, outlasts);
   const { audit, settled } = open({ store: { transaction } });
   note(audit, "first");
-  await f.idleClock.advance(AUDIT_WRITTEN_EVERY_MS, settled);
+  await fixture.idleClock.advance(AUDIT_WRITTEN_EVERY_MS, settled);
   expect(await stored()).toEqual([]);
   note(audit, "second");
   isAway = false;
-  await f.idleClock.advance(AUDIT_WRITTEN_EVERY_MS, settled);
+  await fixture.idleClock.advance(AUDIT_WRITTEN_EVERY_MS, settled);
   expect(await stored()).toEqual(["first", "second"]);
   await audit.close();
 });
@@ -53,7 +54,7 @@ test("entries are removed after their days", async () => {
   const { audit, settled } = open();
   note(audit, "old");
   await audit.flush();
-  await f.advance(2 * 86_400_000 + 1);
+  await fixture.advance(2 * 86_400_000 + 1);
   note(audit, "new");
   await audit.flush();
   audit.start();

@@ -3,14 +3,14 @@ import { routes } from "../routes/routes.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { createAccessToken, createApiKey, maskedSecret, revokeApiKey } from "./keys.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 async function statusWith(headers: Record<string, string>, path = "/sandboxes"): Promise<[number, string]> {
-  const response = await f.control.handle(new Request(`http://localhost${path}`, { headers }));
+  const response = await fixture.control.handle(new Request(`http://localhost${path}`, { headers }));
   const body = await response.json();
   return [response.status, body.message];
 }
@@ -42,47 +42,56 @@ describe("an API key", () => {
 
   test("is checked before anything else of the request", async () => {
     const request = new Request("http://localhost/sandboxes", { method: "POST", body: "{not json" });
-    expect((await f.control.handle(request)).status).toBe(401);
+    expect((await fixture.control.handle(request)).status).toBe(401);
   });
 
   test("is rejected as soon as it is revoked", async () => {
-    const { secret, key } = await createApiKey(f, { teamId: f.firstRun.teamId, name: "short-lived", createdBy: null });
+    const { secret, key } = await createApiKey(fixture, {
+      teamId: fixture.firstRun.teamId,
+      name: "short-lived",
+      createdBy: null,
+    });
     expect((await statusWith({ "x-api-key": secret }))[0]).toBe(200);
-    await revokeApiKey(f, f.firstRun.teamId, key.id);
+    await revokeApiKey(fixture, fixture.firstRun.teamId, key.id);
     expect((await statusWith({ "x-api-key": secret }))[0]).toBe(401);
-    await expect(revokeApiKey(f, f.firstRun.teamId, key.id)).rejects.toMatchObject({ status: 404 });
+    await expect(revokeApiKey(fixture, fixture.firstRun.teamId, key.id)).rejects.toMatchObject({ status: 404 });
   });
 
   test("is listed masked, with its last use, and stored only as a hash", async () => {
-    await f.advance(5_000);
-    await f.call("GET", "/sandboxes");
-    await f.advance(59_999);
-    await f.call("GET", "/sandboxes");
-    const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
+    await fixture.advance(5_000);
+    await fixture.call("GET", "/sandboxes");
+    await fixture.advance(59_999);
+    await fixture.call("GET", "/sandboxes");
+    const [key] = await fixture.store.keys.apiKeysOf(fixture.firstRun.teamId);
     expect(key).toMatchObject({
       name: "first key",
-      createdBy: f.firstRun.userId,
+      createdBy: fixture.firstRun.userId,
       createdAt: NOW,
       lastUsedAt: NOW + 5_000,
     });
-    expect(key && maskedSecret("e2b_", key)).toBe(`e2b_${f.apiKey.slice(4, 6)}…${f.apiKey.slice(-4)}`);
-    expect(JSON.stringify(key)).not.toContain(f.apiKey.slice(4));
-    await f.advance(1);
-    await f.call("GET", "/sandboxes");
-    expect((await f.store.keys.apiKeysOf(f.firstRun.teamId))[0]?.lastUsedAt).toBe(NOW + 65_000);
+    expect(key && maskedSecret("e2b_", key)).toBe(`e2b_${fixture.apiKey.slice(4, 6)}…${fixture.apiKey.slice(-4)}`);
+    expect(JSON.stringify(key)).not.toContain(fixture.apiKey.slice(4));
+    await fixture.advance(1);
+    await fixture.call("GET", "/sandboxes");
+    expect((await fixture.store.keys.apiKeysOf(fixture.firstRun.teamId))[0]?.lastUsedAt).toBe(NOW + 65_000);
   });
 });
 
 describe("an access token", () => {
   test("lists the user's teams, each with a key that works", async () => {
-    const { secret } = await createAccessToken(f, { userId: f.firstRun.userId, name: "cli" });
-    const response = await f.control.handle(
+    const { secret } = await createAccessToken(fixture, { userId: fixture.firstRun.userId, name: "cli" });
+    const response = await fixture.control.handle(
       new Request("http://localhost/teams", { headers: { Authorization: `Bearer ${secret}` } }),
     );
     expect(response.status).toBe(200);
     const [team, ...others] = await response.json();
     expect(others).toEqual([]);
-    expect(team).toEqual({ teamID: f.firstRun.teamId, name: "default", apiKey: expect.any(String), isDefault: true });
+    expect(team).toEqual({
+      teamID: fixture.firstRun.teamId,
+      name: "default",
+      apiKey: expect.any(String),
+      isDefault: true,
+    });
     expect((await statusWith({ "X-API-Key": team.apiKey }))[0]).toBe(200);
   });
 
@@ -100,7 +109,7 @@ describe("an access token", () => {
   });
 
   test("cannot be replaced by an API key", async () => {
-    expect((await statusWith({ "X-API-Key": f.apiKey }, "/teams"))[0]).toBe(401);
+    expect((await statusWith({ "X-API-Key": fixture.apiKey }, "/teams"))[0]).toBe(401);
   });
 });
 
@@ -108,7 +117,7 @@ test("every route without an exemption needs authentication", async () => {
   const open = [];
   for (const route of routes) {
     const url = `http://localhost${route.path.replaceAll(/\{\w+\}/g, "i0")}`;
-    const response = await f.control.handle(new Request(url, { method: route.method }));
+    const response = await fixture.control.handle(new Request(url, { method: route.method }));
     if (response.status !== 401) open.push(`${route.method} ${route.path}`);
   }
   // Only its own signature opens the last one.

@@ -4,10 +4,10 @@ import { ControlFixture } from "../testing/control-fixture.ts";
 import { KNOWN_PASSWORD_CHECKS_MAX, PASSWORD_CHECKS_MAX, Passwords } from "./passwords.ts";
 
 test("one password is checked at a time, few wait, and one more is refused", async () => {
-  await using f = await ControlFixture.open();
+  await using fixture = await ControlFixture.open();
   const finish = Promise.withResolvers<boolean>();
   const checked: string[] = [];
-  const passwords = new Passwords(f.store, (password, hash) => {
+  const passwords = new Passwords(fixture.store, (password, hash) => {
     checked.push(`${password} ${hash.slice(0, 30)}`);
     return finish.promise;
   });
@@ -17,8 +17,8 @@ test("one password is checked at a time, few wait, and one more is refused", asy
   const known = () => passwords.userOf("known@x", "secret", { isKnown: true });
   for (let nth = 0; nth < KNOWN_PASSWORD_CHECKS_MAX; nth++) all.push(known());
   await expect(known()).rejects.toMatchObject(refused);
-  await f.until(() => checked.length > 0);
-  await f.untilIdle();
+  await fixture.until(() => checked.length > 0);
+  await fixture.untilIdle();
   expect(checked).toHaveLength(1);
   finish.resolve(true);
   expect(new Set(await Promise.all(all))).toEqual(new Set([undefined]));

@@ -11,32 +11,33 @@ import {
 } from "./request-rates.ts";
 import { TOKEN_BUCKETS_MAX } from "./token-buckets.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 /** Statuses of so many requests, one after the other. */
 async function statuses(count: number, method: string, path: string, headers?: Record<string, string>) {
   const seen: number[] = [];
-  for (let sent = 0; sent < count; sent++) seen.push((await f.call(method, path, undefined, headers)).status);
+  for (let sent = 0; sent < count; sent++) seen.push((await fixture.call(method, path, undefined, headers)).status);
   return seen;
 }
 
-const limit = (limits: { reads?: number; changes?: number }) => f.store.people.setLimits(f.firstRun.teamId, limits);
+const limit = (limits: { reads?: number; changes?: number }) =>
+  fixture.store.people.setLimits(fixture.firstRun.teamId, limits);
 
 describe("a team", () => {
   test("may send ten seconds' worth at once, then gets a Retry-After", async () => {
     await limit({ reads: 2 });
     expect(new Set(await statuses(2 * REQUEST_BURST_SECONDS, "GET", "/v2/sandboxes"))).toEqual(new Set([200]));
-    const { status, body, headers } = await f.call("GET", "/v2/sandboxes");
+    const { status, body, headers } = await fixture.call("GET", "/v2/sandboxes");
     expect([status, headers.get("retry-after")]).toEqual([429, "1"]);
     expect(body.message).toBe(
       "this team may send 2 requests that read each second, and sent more; try again after Retry-After seconds, " +
         "or ask the operator of this server to allow more",
     );
-    await f.advance(1_000);
+    await fixture.advance(1_000);
     expect(await statuses(3, "GET", "/v2/sandboxes")).toEqual([200, 200, 429]);
   });
 
@@ -44,29 +45,29 @@ describe("a team", () => {
     await limit({ reads: 2 });
     const reportOf = (headers: Headers) =>
       ["limit", "remaining", "reset"].map((name) => headers.get(`ratelimit-${name}`));
-    expect(reportOf((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "19", "1"]);
-    expect(reportOf((await f.call("GET", "/sandboxes/iabsent")).headers)).toEqual(["20", "18", "1"]);
+    expect(reportOf((await fixture.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "19", "1"]);
+    expect(reportOf((await fixture.call("GET", "/sandboxes/iabsent")).headers)).toEqual(["20", "18", "1"]);
     await statuses(18, "GET", "/v2/sandboxes");
-    expect(reportOf((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "0", "10"]);
-    expect(reportOf((await f.call("GET", "/health")).headers)).toEqual([null, null, null]);
+    expect(reportOf((await fixture.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "0", "10"]);
+    expect(reportOf((await fixture.call("GET", "/health")).headers)).toEqual([null, null, null]);
   });
 
   test("has a separate budget for changes, and no other team's", async () => {
     await limit({ reads: 1, changes: 1 });
     await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
-    const refused = await f.call("DELETE", "/sandboxes/iabsent");
+    const refused = await fixture.call("DELETE", "/sandboxes/iabsent");
     expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining("that change something")]);
     expect(refused.headers.get("retry-after")).toBe("1");
     expect(await statuses(1, "GET", "/v2/sandboxes")).toEqual([200]);
-    const headers = { "X-API-Key": await f.anotherTeam("other") };
+    const headers = { "X-API-Key": await fixture.anotherTeam("other") };
     expect(await statuses(2, "DELETE", "/sandboxes/iabsent", headers)).toEqual([404, 404]);
   });
 
   test("is rejected before its body is read, and nothing is created", async () => {
     await limit({ changes: 1 });
     await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
-    expect((await f.call("POST", "/sandboxes", "not JSON")).status).toBe(429);
-    expect(f.host.running).toEqual([]);
+    expect((await fixture.call("POST", "/sandboxes", "not JSON")).status).toBe(429);
+    expect(fixture.host.running).toEqual([]);
   });
 
   test("has a new budget at once when the operator changes it", async () => {
@@ -103,7 +104,7 @@ describe("a team", () => {
 
 describe("a request without a valid key", () => {
   const from = (client: string, path: string, key?: string) =>
-    f.control.handle(
+    fixture.control.handle(
       new Request(`http://localhost${path}`, { headers: key === undefined ? {} : { "X-API-Key": key } }),
       { address: client, fromTrustedProxy: false },
     );
@@ -118,9 +119,9 @@ describe("a request without a valid key", () => {
       expect([path, refused.status, refused.headers.get("retry-after")]).toEqual([path, 429, "1"]);
       expect((await refused.json()).message).toStartWith("192.0.2.1 may send 50 requests without a valid key");
     }
-    expect((await from("192.0.2.1", "/v2/sandboxes", f.apiKey)).status).toBe(200);
+    expect((await from("192.0.2.1", "/v2/sandboxes", fixture.apiKey)).status).toBe(200);
     expect((await from("192.0.2.2", "/v2/sandboxes", "e2b_wrong")).status).toBe(401);
-    await f.advance(1_000);
+    await fixture.advance(1_000);
     expect((await from("192.0.2.1", "/v2/sandboxes")).status).toBe(401);
   });
 

@@ -41,44 +41,44 @@ const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED, 
 
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
-    let f: ControlFixture;
+    let fixture: ControlFixture;
     beforeEach(async () => {
-      f = await ControlFixture.open(new FakeHost(), await fresh());
+      fixture = await ControlFixture.open(new FakeHost(), await fresh());
     });
-    afterEach(() => f[Symbol.asyncDispose]());
+    afterEach(() => fixture[Symbol.asyncDispose]());
 
-    const settle = (ms = 1_000) => f.passBy(ms);
+    const settle = (ms = 1_000) => fixture.passBy(ms);
 
     /** Lets deliveries proceed while some of them never end. */
     async function whileStuck(isSo: () => boolean): Promise<void> {
-      await f.idleClock.advance(200, () => Bun.sleep(1));
+      await fixture.idleClock.advance(200, () => Bun.sleep(1));
       const deadline = performance.now() + 20_000;
       while (!isSo() && performance.now() < deadline) await Bun.sleep(1);
     }
 
     async function events(path = "", headers: Record<string, string> = {}): Promise<Event[]> {
-      const reply = await f.call("GET", `/events/sandboxes${path}`, undefined, headers);
+      const reply = await fixture.call("GET", `/events/sandboxes${path}`, undefined, headers);
       expect(reply.status).toBe(200);
       return reply.body as unknown as Event[];
     }
 
     async function addHook(changes: Record<string, unknown> = {}): Promise<Webhook> {
-      const reply = await f.call("POST", "/events/webhooks", { ...hook, ...changes });
+      const reply = await fixture.call("POST", "/events/webhooks", { ...hook, ...changes });
       expect(reply.status).toBe(201);
       return reply.body as unknown as Webhook;
     }
 
     async function deliveries(id: string, query = ""): Promise<Deliveries> {
-      const reply = await f.call("GET", `/events/webhooks/${id}/deliveries${query}`);
+      const reply = await fixture.call("GET", `/events/webhooks/${id}/deliveries${query}`);
       expect(reply.status).toBe(200);
       return reply.body as unknown as Deliveries;
     }
 
     describe("events", () => {
       test("have type, sandbox and run, and are listed newest first", async () => {
-        const id = await f.create({ metadata: { a: "b" }, timeout: 60 });
-        await f.advance(5_000);
-        await f.call("DELETE", `/sandboxes/${id}`);
+        const id = await fixture.create({ metadata: { a: "b" }, timeout: 60 });
+        await fixture.advance(5_000);
+        await fixture.call("DELETE", `/sandboxes/${id}`);
         const [killed, created] = await events();
         expect(created).toMatchObject({
           type: CREATED,
@@ -87,7 +87,7 @@ for (const { title, missing, fresh } of bothEngines()) {
           sandboxId: id,
         });
         expect(created?.eventData).toEqual({ sandbox_metadata: { a: "b" } });
-        expect(killed).toMatchObject({ type: KILLED, sandboxId: id, sandboxTeamId: f.firstRun.teamId });
+        expect(killed).toMatchObject({ type: KILLED, sandboxId: id, sandboxTeamId: fixture.firstRun.teamId });
         expect(killed?.sandboxExecutionId).toBe(created?.sandboxExecutionId ?? "");
         expect(killed?.sandboxTemplateId).toBe("basetemplate00000000");
         expect(killed?.eventData.execution).toEqual({
@@ -101,54 +101,56 @@ for (const { title, missing, fresh } of bothEngines()) {
       test("are recorded before the response to their request", async () => {
         const recorded = async () => {
           const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 };
-          return (await f.store.sandboxEvents.list({ ...all, teamId: f.firstRun.teamId })).map(({ type }) => type);
+          return (await fixture.store.sandboxEvents.list({ ...all, teamId: fixture.firstRun.teamId })).map(
+            ({ type }) => type,
+          );
         };
-        const id = await f.create({ timeout: 60 });
+        const id = await fixture.create({ timeout: 60 });
         expect(await recorded()).toEqual([CREATED]);
-        await f.call("DELETE", `/sandboxes/${id}`);
+        await fixture.call("DELETE", `/sandboxes/${id}`);
         expect(await recorded()).toEqual([CREATED, KILLED]);
       });
 
       test("give a paused run the duration until its pause began, also after a later kill", async () => {
-        const id = await f.create({ timeout: 60 });
-        await f.advance(5_000);
-        f.host.beforePause = () => f.clock.advance(3_000, async () => undefined);
-        await f.call("POST", `/sandboxes/${id}/pause`);
-        await f.advance(60_000);
-        await f.call("DELETE", `/sandboxes/${id}`);
+        const id = await fixture.create({ timeout: 60 });
+        await fixture.advance(5_000);
+        fixture.host.beforePause = () => fixture.clock.advance(3_000, async () => undefined);
+        await fixture.call("POST", `/sandboxes/${id}/pause`);
+        await fixture.advance(60_000);
+        await fixture.call("DELETE", `/sandboxes/${id}`);
         const lasted = (await events()).map(({ eventData }) => eventData.execution?.execution_time);
         expect(lasted).toEqual([5_000, 5_000, undefined]);
       });
 
       // Guards against storing all metadata again with each new timeout.
       test("leave out long metadata", async () => {
-        const id = await f.create({ metadata: { long: "x".repeat(32 * 1024) }, timeout: 60 });
-        await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 90 });
+        const id = await fixture.create({ metadata: { long: "x".repeat(32 * 1024) }, timeout: 60 });
+        await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 90 });
         const [updated, created] = await events();
         for (const event of [updated, created]) {
           expect(event?.eventData).toMatchObject({ sandbox_metadata: {}, metadata_left_out: true });
         }
-        expect((await f.call("GET", `/sandboxes/${id}`)).body).toMatchObject({
+        expect((await fixture.call("GET", `/sandboxes/${id}`)).body).toMatchObject({
           metadata: { long: expect.any(String) },
         });
       });
 
       test("exist as soon as the change is visible, and survive a restart", async () => {
-        const id = await f.create();
+        const id = await fixture.create();
         expect(await events(`/${id}`)).toHaveLength(1);
-        await f.create();
-        await f.restart();
+        await fixture.create();
+        await fixture.restart();
         expect(await events()).toHaveLength(2);
       });
 
       test("are filtered by sandbox and type, ordered, and paged, for one team", async () => {
-        const [one, two] = [await f.create(), await f.create()];
-        await f.call("DELETE", `/sandboxes/${one}`);
+        const [one, two] = [await fixture.create(), await fixture.create()];
+        await fixture.call("DELETE", `/sandboxes/${one}`);
         expect((await events(`/${one}?orderAsc=true`)).map(({ type }) => type)).toEqual([CREATED, KILLED]);
         expect((await events(`?types=${KILLED}`)).map(({ sandboxId }) => sandboxId)).toEqual([one]);
         expect(await events(`?types=${KILLED}&types=${CREATED}`)).toHaveLength(3);
         expect((await events("?limit=1&offset=1&orderAsc=true")).map(({ sandboxId }) => sandboxId)).toHaveLength(1);
-        const other = { "X-API-Key": await f.anotherTeam("other") };
+        const other = { "X-API-Key": await fixture.anotherTeam("other") };
         expect(await events("", other)).toEqual([]);
         expect(await events(`/${two}`, other)).toEqual([]);
       });
@@ -156,17 +158,17 @@ for (const { title, missing, fresh } of bothEngines()) {
       test.each(["limit=0", "limit=101", "offset=-1", "orderAsc=maybe", "types=sandbox.exploded"])(
         "reject %s",
         async (query) => {
-          expect((await f.call("GET", `/events/sandboxes?${query}`)).status).toBe(400);
+          expect((await fixture.call("GET", `/events/sandboxes?${query}`)).status).toBe(400);
         },
       );
 
       test("have ten entries per page by default, and are removed after a week", async () => {
-        for (let nth = 0; nth < 12; nth++) await f.create({ timeout: 3600 });
+        for (let nth = 0; nth < 12; nth++) await fixture.create({ timeout: 3600 });
         expect(await events()).toHaveLength(10);
-        await f.advance(ACTIVITY_KEPT_MS + 3_600_001);
+        await fixture.advance(ACTIVITY_KEPT_MS + 3_600_001);
         expect(await events(`?types=${CREATED}`)).toEqual([]);
-        await f.idleClock.advance(ACTIVITY_SWEEP_MS, () => f.control.settled());
-        expect(await f.store.sandboxEvents.removeBefore(Number.MAX_SAFE_INTEGER, 100)).toBe(0);
+        await fixture.idleClock.advance(ACTIVITY_SWEEP_MS, () => fixture.control.settled());
+        expect(await fixture.store.sandboxEvents.removeBefore(Number.MAX_SAFE_INTEGER, 100)).toBe(0);
       });
     });
 
@@ -175,21 +177,21 @@ for (const { title, missing, fresh } of bothEngines()) {
         const made = await addHook();
         expect(made).toMatchObject({ name: "mine", url: hook.url, enabled: true, events: hook.events });
         expect(JSON.stringify(made)).not.toContain("s3cret");
-        const changed = await f.call("PATCH", `/events/webhooks/${made.id}`, {
+        const changed = await fixture.call("PATCH", `/events/webhooks/${made.id}`, {
           enabled: false,
           url: "http://x.example/",
         });
         expect(changed.body as unknown).toEqual({ ...made, enabled: false, url: "http://x.example/" });
-        expect((await f.call("GET", "/events/webhooks")).body as unknown).toEqual([changed.body]);
-        const gone = await f.call("DELETE", `/events/webhooks/${made.id}`);
+        expect((await fixture.call("GET", "/events/webhooks")).body as unknown).toEqual([changed.body]);
+        const gone = await fixture.call("DELETE", `/events/webhooks/${made.id}`);
         expect([gone.status, gone.headers.get("content-length")]).toEqual([200, "0"]);
-        expect((await f.call("GET", `/events/webhooks/${made.id}`)).status).toBe(404);
-        expect((await f.call("DELETE", `/events/webhooks/${made.id}`)).status).toBe(404);
+        expect((await fixture.call("GET", `/events/webhooks/${made.id}`)).status).toBe(404);
+        expect((await fixture.call("DELETE", `/events/webhooks/${made.id}`)).status).toBe(404);
       });
 
       test("belong to one team, and are bounded in number", async () => {
         const { id } = await addHook();
-        const other = { "X-API-Key": await f.anotherTeam("other") };
+        const other = { "X-API-Key": await fixture.anotherTeam("other") };
         for (const [method, path] of [
           ["GET", ""],
           ["PATCH", ""],
@@ -198,13 +200,13 @@ for (const { title, missing, fresh } of bothEngines()) {
           ["GET", "/stats"],
         ] as const) {
           const body = method === "PATCH" ? {} : undefined;
-          expect((await f.call(method, `/events/webhooks/${id}${path}`, body, other)).status).toBe(404);
+          expect((await fixture.call(method, `/events/webhooks/${id}${path}`, body, other)).status).toBe(404);
         }
         for (let nth = 1; nth < WEBHOOKS_PER_TEAM_MAX; nth++) await addHook();
-        const refused = await f.call("POST", "/events/webhooks", hook);
+        const refused = await fixture.call("POST", "/events/webhooks", hook);
         expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, null]);
-        expect((await f.call("POST", "/events/webhooks", hook, other)).status).toBe(201);
-        expect((await f.call("GET", "/events/webhooks/not-a-uuid")).status).toBe(400);
+        expect((await fixture.call("POST", "/events/webhooks", hook, other)).status).toBe(201);
+        expect((await fixture.call("GET", "/events/webhooks/not-a-uuid")).status).toBe(400);
       });
 
       test.each([
@@ -217,9 +219,9 @@ for (const { title, missing, fresh } of bothEngines()) {
         ["no name", { name: "" }],
         ["a long url", { url: `https://x.example/${"x".repeat(3000)}` }],
       ])("%s is refused", async (_what, changes) => {
-        expect((await f.call("POST", "/events/webhooks", { ...hook, ...changes })).status).toBe(400);
+        expect((await fixture.call("POST", "/events/webhooks", { ...hook, ...changes })).status).toBe(400);
         const { id } = await addHook();
-        expect((await f.call("PATCH", `/events/webhooks/${id}`, changes)).status).toBe(400);
+        expect((await fixture.call("PATCH", `/events/webhooks/${id}`, changes)).status).toBe(400);
       });
     });
 
@@ -227,19 +229,19 @@ for (const { title, missing, fresh } of bothEngines()) {
       test("are signed, in snake_case, and go to the team's enabled webhooks for that type", async () => {
         const wanting = await addHook({ events: [KILLED] });
         await addHook({ url: "https://off.example/", enabled: false });
-        const other = { "X-API-Key": await f.anotherTeam("other") };
-        await f.call("POST", "/events/webhooks", { ...hook, url: "https://theirs.example/" }, other);
-        const id = await f.create({ metadata: { a: "b" } });
-        await f.call("DELETE", `/sandboxes/${id}`);
+        const other = { "X-API-Key": await fixture.anotherTeam("other") };
+        await fixture.call("POST", "/events/webhooks", { ...hook, url: "https://theirs.example/" }, other);
+        const id = await fixture.create({ metadata: { a: "b" } });
+        await fixture.call("DELETE", `/sandboxes/${id}`);
         await settle();
-        expect(f.posted.map(({ url }) => url)).toEqual([hook.url]);
-        const { headers = {}, body = "" } = f.posted[0] ?? {};
+        expect(fixture.posted.map(({ url }) => url)).toEqual([hook.url]);
+        const { headers = {}, body = "" } = fixture.posted[0] ?? {};
         const [killed] = await events(`/${id}?types=${KILLED}`);
         expect(JSON.parse(body)).toMatchObject({
           id: killed?.id,
           type: KILLED,
           sandbox_id: id,
-          sandbox_team_id: f.firstRun.teamId,
+          sandbox_team_id: fixture.firstRun.teamId,
           timestamp: killed?.timestamp,
           event_data: killed?.eventData,
           sandbox_execution_id: killed?.sandboxExecutionId,
@@ -260,12 +262,12 @@ for (const { title, missing, fresh } of bothEngines()) {
       test("are retried three times, ten seconds apart", async () => {
         const { id } = await addHook({ events: [CREATED] });
         const tries: number[] = [];
-        f.receive = async () => {
-          tries.push(f.clock.now());
+        fixture.receive = async () => {
+          tries.push(fixture.clock.now());
           if (tries.length === 2) throw new Error("the connection failed: ECONNREFUSED");
           return 500;
         };
-        await f.create({ timeout: 3600 });
+        await fixture.create({ timeout: 3600 });
         await settle(60_000);
         expect(tries).toHaveLength(4);
         const gaps = tries.slice(1).map((time, nth) => time - (tries[nth] ?? 0));
@@ -277,25 +279,28 @@ for (const { title, missing, fresh } of bothEngines()) {
           [500, "answered 500"],
           [500, "answered 500"],
         ]);
-        expect(new Set(f.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
-        const stats = (await f.call("GET", `/events/webhooks/${id}/stats`)).body as unknown as Record<string, number>;
+        expect(new Set(fixture.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
+        const stats = (await fixture.call("GET", `/events/webhooks/${id}/stats`)).body as unknown as Record<
+          string,
+          number
+        >;
         expect(stats).toMatchObject({ total: 4, failed: 4 });
       });
 
       test("are counted in buckets of exactly an hour", async () => {
         const { id } = await addHook({ events: [CREATED] });
-        f.receive = async () => (f.posted.length === 1 ? 200 : 400);
-        await f.create({ timeout: 36_000 });
+        fixture.receive = async () => (fixture.posted.length === 1 ? 200 : 400);
+        await fixture.create({ timeout: 36_000 });
         await settle(60_000);
         const statsOf = async (query: string) => {
-          const { body } = await f.call("GET", `/events/webhooks/${id}/stats${query}`);
+          const { body } = await fixture.call("GET", `/events/webhooks/${id}/stats${query}`);
           return body as unknown as { buckets: { timestamp: string; total: number }[]; total: number };
         };
         const day = await statsOf("");
         const times = day.buckets.map(({ timestamp }) => Date.parse(timestamp));
         expect(times).toHaveLength(24);
         expect(new Set(times.slice(1).map((time, nth) => time - (times[nth] ?? 0)))).toEqual(new Set([3_600_000]));
-        expect(f.clock.now() - (times[0] ?? 0)).toBe(24 * 3_600_000);
+        expect(fixture.clock.now() - (times[0] ?? 0)).toBe(24 * 3_600_000);
         expect([day.total, day.buckets.at(-1)?.total]).toEqual([1, 1]);
         // Of more than is kept there are no more buckets.
         const ever = await statsOf("?start=1970-01-01T00:00:00Z&end=2999-01-01T00:00:00Z");
@@ -307,16 +312,16 @@ for (const { title, missing, fresh } of bothEngines()) {
       test("that were recorded are sent after a crash, at least once", async () => {
         await addHook({ events: [CREATED] });
         const stuck = Promise.withResolvers<number>();
-        f.receive = () => stuck.promise;
-        await f.create({ timeout: 3600 });
-        await whileStuck(() => f.posted.length === 1);
-        f.receive = async () => 200;
+        fixture.receive = () => stuck.promise;
+        await fixture.create({ timeout: 3600 });
+        await whileStuck(() => fixture.posted.length === 1);
+        fixture.receive = async () => 200;
         // The server does not wait for the delivery under way and ignores its result.
-        await f.restart();
+        await fixture.restart();
         stuck.resolve(200);
         await settle();
-        expect(f.posted.length).toBeGreaterThanOrEqual(2);
-        expect(new Set(f.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
+        expect(fixture.posted.length).toBeGreaterThanOrEqual(2);
+        expect(new Set(fixture.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
       });
 
       test("to a receiver that hangs do not delay others", async () => {
@@ -324,23 +329,23 @@ for (const { title, missing, fresh } of bothEngines()) {
         const slowUrls = ["a", "b", "c"].map((name) => `https://slow-${name}.example/`);
         for (const url of slowUrls) await addHook({ url, events: [CREATED] });
         await addHook({ url: "https://quick.example/", events: [CREATED] });
-        f.receive = ({ url }) => (url.includes("slow") ? slow.promise : Promise.resolve(200));
-        const sentTo = (url: string) => f.posted.filter((posted) => posted.url === url).length;
+        fixture.receive = ({ url }) => (url.includes("slow") ? slow.promise : Promise.resolve(200));
+        const sentTo = (url: string) => fixture.posted.filter((posted) => posted.url === url).length;
         const sent = () => ["https://quick.example/", ...slowUrls].map(sentTo);
         const wanted = [10, ...slowUrls.map(() => DELIVERIES_PER_WEBHOOK_AT_ONCE)];
-        for (let nth = 0; nth < 10; nth++) await f.create({ timeout: 3600 });
+        for (let nth = 0; nth < 10; nth++) await fixture.create({ timeout: 3600 });
         await whileStuck(() => Bun.deepEquals(sent(), wanted));
         expect(sent()).toEqual(wanted);
         expect(slowUrls.length * DELIVERIES_PER_WEBHOOK_AT_ONCE).toBeLessThan(DELIVERIES_PER_TEAM_AT_ONCE);
         slow.resolve(200);
         await settle(5_000);
-        expect(f.posted).toHaveLength(40);
+        expect(fixture.posted).toHaveLength(40);
       });
 
       test("beyond the queue limit are recorded as failed and not sent", async () => {
         const { id } = await addHook({ events: [CREATED] });
         for (let nth = 0; nth < DELIVERIES_WAITING_MAX; nth++) {
-          await f.store.webhooks.addDelivery({
+          await fixture.store.webhooks.addDelivery({
             id: `d${nth}`,
             webhookId: id,
             eventId: "none",
@@ -352,31 +357,31 @@ for (const { title, missing, fresh } of bothEngines()) {
             attempts: [],
           });
         }
-        await f.create();
+        await fixture.create();
         await settle();
-        expect(f.posted).toEqual([]);
+        expect(fixture.posted).toEqual([]);
         const { data } = await deliveries(id);
         expect(data[0]?.attempts[0]?.error).toContain("still wait");
       });
 
       test("are dropped when the webhook is disabled or deleted", async () => {
         const { id } = await addHook({ events: [CREATED] });
-        f.receive = async () => 500;
-        await f.create({ timeout: 3600 });
+        fixture.receive = async () => 500;
+        await fixture.create({ timeout: 3600 });
         await settle();
-        await f.call("PATCH", `/events/webhooks/${id}`, { enabled: false });
+        await fixture.call("PATCH", `/events/webhooks/${id}`, { enabled: false });
         await settle(60_000);
-        expect(f.posted).toHaveLength(1);
-        await f.call("DELETE", `/events/webhooks/${id}`);
-        expect(await f.store.webhooks.waiting()).toEqual([]);
+        expect(fixture.posted).toHaveLength(1);
+        await fixture.call("DELETE", `/events/webhooks/${id}`);
+        expect(await fixture.store.webhooks.waiting()).toEqual([]);
       });
 
       test("are listed page by page", async () => {
         const { id } = await addHook({ events: [CREATED] });
         const made: string[] = [];
         for (let nth = 0; nth < 5; nth++) {
-          made.push(await f.create({ timeout: 3600 }));
-          await f.advance(1);
+          made.push(await fixture.create({ timeout: 3600 }));
+          await fixture.advance(1);
         }
         await settle();
         const seen: string[] = [];
@@ -390,7 +395,7 @@ for (const { title, missing, fresh } of bothEngines()) {
           cursor = page.nextCursor;
         }
         expect(seen).toEqual(made);
-        expect((await f.call("GET", `/events/webhooks/${id}/deliveries?cursor=nonsense`)).status).toBe(400);
+        expect((await fixture.call("GET", `/events/webhooks/${id}/deliveries?cursor=nonsense`)).status).toBe(400);
         expect((await deliveries(id, `?start=${new Date(NOW + 3).toISOString()}`)).data).toHaveLength(2);
       });
     });

@@ -7,11 +7,11 @@ import { ACTIVITY_SWEEP_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { LOG_TEAM_BURST_MAX_BYTES, LOG_WAITING_MAX_LINES } from "./sandbox-logs.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 interface Entry {
   timestamp: string;
@@ -21,13 +21,13 @@ interface Entry {
 }
 
 async function entries(id: string, query = "", headers: Record<string, string> = {}): Promise<Entry[]> {
-  const reply = await f.call("GET", `/v2/sandboxes/${id}/logs${query}`, undefined, headers);
+  const reply = await fixture.call("GET", `/v2/sandboxes/${id}/logs${query}`, undefined, headers);
   expect(reply.status).toBe(200);
   return (reply.body as unknown as { logs: Entry[] }).logs;
 }
 
 async function firstGeneration(id: string, query = "") {
-  const reply = await f.call("GET", `/sandboxes/${id}/logs${query}`);
+  const reply = await fixture.call("GET", `/sandboxes/${id}/logs${query}`);
   expect(reply.status).toBe(200);
   return reply.body as unknown as { logs: { timestamp: string; line: string }[]; logEntries: Entry[] };
 }
@@ -42,24 +42,24 @@ const line = (message: string, at = NOW, level: LogLine["level"] = "info"): LogL
 
 /** As the host does: asks for its position, then sends lines. */
 async function say(id: string, lines: LogLine[], position = "j:1"): Promise<boolean> {
-  await f.host.askLog(id);
-  return f.host.say(id, lines, position);
+  await fixture.host.askLog(id);
+  return fixture.host.say(id, lines, position);
 }
 
 describe("a log has", () => {
   test("the reasons of failed connections from the host, except for an ended sandbox", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     const message = "egress proxy p.test: has no address";
-    for (const each of [id, "i0"]) f.host.listener({ kind: "trouble", id: each, message });
-    await f.control.settled();
+    for (const each of [id, "i0"]) fixture.host.listener({ kind: "trouble", id: each, message });
+    await fixture.control.settled();
     expect((await entries(id)).filter(({ level }) => level === "warn")).toMatchObject([{ message }]);
   });
 
   test("lifecycle events and the guest's lines, oldest first in API v1", async () => {
-    const id = await f.create({ metadata: { secret: "of-metadata" }, envVars: { A: "of-variables" } });
-    f.clock.advance(10, async () => undefined);
+    const id = await fixture.create({ metadata: { secret: "of-metadata" }, envVars: { A: "of-variables" } });
+    fixture.clock.advance(10, async () => undefined);
     await say(id, [line("Process started", NOW + 5), line("Process ended", NOW + 6)]);
-    await f.call("DELETE", `/sandboxes/${id}`);
+    await fixture.call("DELETE", `/sandboxes/${id}`);
     const { logs, logEntries } = await firstGeneration(id);
     expect(texts(logEntries).slice(0, 3)).toEqual(["Sandbox created", "Process started", "Process ended"]);
     expect(texts(logEntries)[3]).toStartWith("Sandbox killed");
@@ -71,43 +71,43 @@ describe("a log has", () => {
   });
 
   test("nothing for another team or an unknown sandbox", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     await say(id, [line("private")]);
-    const other = { "X-API-Key": await f.anotherTeam("other") };
+    const other = { "X-API-Key": await fixture.anotherTeam("other") };
     expect(await entries(id, "", other)).toEqual([]);
     expect(await entries("inever00000000000000")).toEqual([]);
-    expect((await f.call("GET", "/v2/sandboxes/NOT-AN-ID/logs")).status).toBe(400);
+    expect((await fixture.call("GET", "/v2/sandboxes/NOT-AN-ID/logs")).status).toBe(400);
   });
 
   test("the reason of a postponed automatic pause", async () => {
-    f.host.beforePause = async () => {
+    fixture.host.beforePause = async () => {
       throw new Fault(422, "process 7 (io_uring) cannot be kept");
     };
-    const id = await f.create({ timeout: 30, autoPause: true });
-    await f.advance(30_000);
+    const id = await fixture.create({ timeout: 30, autoPause: true });
+    await fixture.advance(30_000);
     const warnings = await entries(id, "?level=warn");
     expect(texts(warnings).join()).toContain("process 7 (io_uring) cannot be kept");
     expect(warnings[0]?.fields.logger).toBe("sandbox");
   });
 
   test("its lines after the sandbox's end and a restart, for seven days", async () => {
-    const id = await f.create({ timeout: 30 });
-    await f.advance(30_000);
-    await f.restart();
+    const id = await fixture.create({ timeout: 30 });
+    await fixture.advance(30_000);
+    await fixture.restart();
     expect(texts(await entries(id, "?direction=forward"))).toHaveLength(2);
-    await f.advance(ACTIVITY_KEPT_MS);
+    await fixture.advance(ACTIVITY_KEPT_MS);
     expect(texts(await entries(id))).toHaveLength(1);
-    await f.advance(30_001);
+    await fixture.advance(30_001);
     expect(await entries(id)).toEqual([]);
-    await f.idleClock.advance(ACTIVITY_SWEEP_MS, () => f.control.settled());
-    expect(await f.store.sandboxLogs.extentOf(id)).toEqual({ lines: 0, bytes: 0, lastAt: 0 });
+    await fixture.idleClock.advance(ACTIVITY_SWEEP_MS, () => fixture.control.settled());
+    expect(await fixture.store.sandboxLogs.extentOf(id)).toEqual({ lines: 0, bytes: 0, lastAt: 0 });
   });
 });
 
 describe("a log query", () => {
   test("returns newest first unless forward, from a cursor, up to a limit", async () => {
-    const id = await f.create();
-    await f.advance(100);
+    const id = await fixture.create();
+    await fixture.advance(100);
     await say(
       id,
       [1, 2, 3, 4].map((nth) => line(`l${nth}`, NOW + nth * 10)),
@@ -122,17 +122,17 @@ describe("a log query", () => {
   });
 
   test("accepts any 64-bit time", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     const farthest = "9223372036854775807";
     expect(await entries(id, `?cursor=${farthest}`)).toEqual([]);
     expect(await entries(id, `?cursor=${farthest}&direction=forward`)).toEqual([]);
     expect((await firstGeneration(id, `?start=${farthest}`)).logs).toEqual([]);
-    const metrics = await f.call("GET", `/sandboxes/${id}/metrics?start=${farthest}&end=${farthest}`);
+    const metrics = await fixture.call("GET", `/sandboxes/${id}/metrics?start=${farthest}&end=${farthest}`);
     expect([metrics.status, metrics.body]).toEqual([200, expect.arrayContaining([])]);
   });
 
   test("filters by level and by a literal part of the message", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     await say(id, [line("100% a", NOW, "debug"), line("lower", NOW, "warn"), line("Lower", NOW, "error")]);
     expect(texts(await entries(id, "?level=warn&direction=forward"))).toEqual(["lower", "Lower"]);
     expect(texts(await entries(id, "?search=%25%20"))).toEqual(["100% a"]);
@@ -148,17 +148,17 @@ describe("a log query", () => {
     "cursor=-1",
     "cursor=x",
   ])("refuses %s", async (query) => {
-    expect((await f.call("GET", `/v2/sandboxes/i1/logs?${query}`)).status).toBe(400);
+    expect((await fixture.call("GET", `/v2/sandboxes/i1/logs?${query}`)).status).toBe(400);
   });
 
   test.each(["start=-1", "limit=-1", "limit=1.5"])("of API v1 refuses %s", async (query) => {
-    expect((await f.call("GET", `/sandboxes/i1/logs?${query}`)).status).toBe(400);
+    expect((await fixture.call("GET", `/sandboxes/i1/logs?${query}`)).status).toBe(400);
   });
 });
 
 describe("a reader that follows", () => {
   test("misses nothing, whatever the guest's clock shows", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     const seen: string[] = [];
     let start = 0;
     const poll = async () => {
@@ -185,97 +185,98 @@ describe("a reader that follows", () => {
 
 describe("towards the host", () => {
   test("the position is that of the newest lines taken, also after a restart", async () => {
-    const id = await f.create();
-    expect(await f.host.askLog(id)).toBeNull();
+    const id = await fixture.create();
+    expect(await fixture.host.askLog(id)).toBeNull();
     expect(await say(id, [line("a")], "journal:7")).toBe(true);
-    expect(await f.host.askLog(id)).toBe("journal:7");
-    expect(await f.host.say(id, [line("own")], null)).toBe(true);
-    await f.restart();
-    expect(await f.host.askLog(id)).toBe("journal:7");
+    expect(await fixture.host.askLog(id)).toBe("journal:7");
+    expect(await fixture.host.say(id, [line("own")], null)).toBe(true);
+    await fixture.restart();
+    expect(await fixture.host.askLog(id)).toBe("journal:7");
   });
 
   test("lines of a sandbox that is not recorded yet are not taken", async () => {
-    expect(await f.host.say("inew", [line("early")], "j:1")).toBe(false);
-    expect(await f.host.askLog("inew")).toBeUndefined();
+    expect(await fixture.host.say("inew", [line("early")], "j:1")).toBe(false);
+    expect(await fixture.host.askLog("inew")).toBeUndefined();
   });
 
   test("last lines that arrive after the end are kept", async () => {
-    const id = await f.create();
-    await f.host.askLog(id);
-    await f.call("DELETE", `/sandboxes/${id}`);
-    expect(await f.host.say(id, [line("last words")], "j:2")).toBe(true);
+    const id = await fixture.create();
+    await fixture.host.askLog(id);
+    await fixture.call("DELETE", `/sandboxes/${id}`);
+    expect(await fixture.host.say(id, [line("last words")], "j:2")).toBe(true);
     expect(texts(await entries(id))).toContain("last words");
   });
 
   test("a flood is dropped and counted, and a store that fails loses nothing of the rest", async () => {
-    const id = await f.create();
-    await f.host.askLog(id);
+    const id = await fixture.create();
+    await fixture.host.askLog(id);
     const many = Array.from({ length: LOG_WAITING_MAX_LINES + 10 }, (_, nth) => line(`l${nth}`));
-    expect(await f.host.say(id, many, "j:9")).toBe(true);
-    expect(await f.host.say(id, [line("more")], "j:10")).toBe(false);
+    expect(await fixture.host.say(id, many, "j:9")).toBe(true);
+    expect(await fixture.host.say(id, [line("more")], "j:10")).toBe(false);
     expect(texts(await entries(id, "?limit=1"))[0]).toMatch(/^11 lines were dropped/);
-    expect(await f.host.say(id, [line("more")], "j:10")).toBe(true);
+    expect(await fixture.host.say(id, [line("more")], "j:10")).toBe(true);
   });
 
   test("a store that fails for a moment loses nothing", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     await say(id, [line("a")]);
-    const { transaction } = f.store;
-    f.store.transaction = () => Promise.reject(new Error("the disk is full"));
-    await f.idleClock.advance(1_000, () => f.control.settled());
-    expect(f.logLines.join("\n")).toContain("logs not written");
-    f.store.transaction = transaction;
+    const { transaction } = fixture.store;
+    fixture.store.transaction = () => Promise.reject(new Error("the disk is full"));
+    await fixture.idleClock.advance(1_000, () => fixture.control.settled());
+    expect(fixture.logLines.join("\n")).toContain("logs not written");
+    fixture.store.transaction = transaction;
     await say(id, [line("b")], "j:2");
-    await f.idleClock.advance(2_000, () => f.control.settled());
+    await fixture.idleClock.advance(2_000, () => fixture.control.settled());
     expect(texts(await entries(id, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
   });
 
   // Guards against a log that stops for good, with all others that were written with it.
   test("a store that fails after writing continues with the next lines", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     await say(id, [line("a")]);
-    const { transaction } = f.store;
-    f.store.transaction = async (...args) => {
-      await transaction.apply(f.store, args);
+    const { transaction } = fixture.store;
+    fixture.store.transaction = async (...args) => {
+      await transaction.apply(fixture.store, args);
       throw new Error("the connection is lost");
     };
-    await f.idleClock.advance(1_000, () => f.control.settled());
-    expect(f.logLines.join("\n")).toContain("logs not written");
-    f.store.transaction = transaction;
+    await fixture.idleClock.advance(1_000, () => fixture.control.settled());
+    expect(fixture.logLines.join("\n")).toContain("logs not written");
+    fixture.store.transaction = transaction;
     await say(id, [line("b")], "j:2");
-    await f.idleClock.advance(5_000, () => f.control.settled());
-    await f.advance(10);
+    await fixture.idleClock.advance(5_000, () => fixture.control.settled());
+    await fixture.advance(10);
     // At least once.
     expect(new Set(texts(await entries(id, "?direction=forward")))).toEqual(new Set(["Sandbox created", "a", "b"]));
   });
 
   // Guards against lines behind an overlong log that are written again and rejected for good.
   test("a store that cannot trim a long log writes nothing twice", async () => {
-    const [long, short] = [await f.create(), await f.create()];
+    const [long, short] = [await fixture.create(), await fixture.create()];
     const many = Array.from({ length: 4000 }, () => line("x"));
     for (let lines = many.length; lines <= LOG_LINES_PER_SANDBOX_MAX; lines += many.length) {
       await say(long, many, `j:${lines}`);
-      await f.idleClock.advance(1_000, () => f.control.settled());
+      await fixture.idleClock.advance(1_000, () => fixture.control.settled());
     }
     await say(long, [...many, line("y")], "k:1");
     await say(short, [line("a")]);
-    using failing = spyOn(f.store.sandboxLogs, "removeOldest").mockRejectedValue(new Error("the store is away"));
-    await f.idleClock.advance(1_000, () => f.control.settled());
+    using failing = spyOn(fixture.store.sandboxLogs, "removeOldest").mockRejectedValue(new Error("the store is away"));
+    await fixture.idleClock.advance(1_000, () => fixture.control.settled());
     expect(failing).toHaveBeenCalled();
     failing.mockRestore();
     await say(short, [line("b")], "j:2");
-    await f.idleClock.advance(5_000, () => f.control.settled());
-    await f.advance(10);
+    await fixture.idleClock.advance(5_000, () => fixture.control.settled());
+    await fixture.advance(10);
     expect(texts(await entries(short, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
   });
 
   test("a team that floods is throttled, and others are not", async () => {
-    const ids = [await f.create(), await f.create(), await f.create(), await f.create()];
-    const other = { "X-API-Key": await f.anotherTeam("other") };
-    const theirs = (await f.call("POST", "/sandboxes", { templateID: "base", timeout: 60 }, other)).body.sandboxID;
+    const ids = [await fixture.create(), await fixture.create(), await fixture.create(), await fixture.create()];
+    const other = { "X-API-Key": await fixture.anotherTeam("other") };
+    const theirs = (await fixture.call("POST", "/sandboxes", { templateID: "base", timeout: 60 }, other)).body
+      .sandboxID;
     const piece = Array.from({ length: 1000 }, () => line("x".repeat(1000)));
     const pour = async (id: string) => {
-      await f.idleClock.advance(1_000, () => f.control.settled());
+      await fixture.idleClock.advance(1_000, () => fixture.control.settled());
       return say(id, piece);
     };
     const taken: boolean[] = [];
@@ -285,44 +286,44 @@ describe("towards the host", () => {
     expect(bytes).toBeLessThanOrEqual(LOG_TEAM_BURST_MAX_BYTES);
     expect(bytes).toBeGreaterThan(LOG_TEAM_BURST_MAX_BYTES / 2);
     expect(await pour(theirs)).toBe(true);
-    await f.advance(10_000);
+    await fixture.advance(10_000);
     expect(await pour(ids[0] ?? "")).toBe(true);
   });
 
   test("after a close no lines are taken: the guest keeps them for the next start", async () => {
-    const id = await f.create();
-    const before = f.host.listener;
-    await f.host.askLog(id);
-    await f.restart();
-    expect(await f.host.say(id, [line("late")], "j:5", before)).toBe(false);
+    const id = await fixture.create();
+    const before = fixture.host.listener;
+    await fixture.host.askLog(id);
+    await fixture.restart();
+    expect(await fixture.host.say(id, [line("late")], "j:5", before)).toBe(false);
   });
 
   test("a log is bounded in lines and bytes, and drops the oldest", async () => {
-    const id = await f.create();
-    await f.host.askLog(id);
+    const id = await fixture.create();
+    await fixture.host.askLog(id);
     for (let batch = 0; batch < 6; batch++) {
-      await f.advance(10);
-      await f.host.say(
+      await fixture.advance(10);
+      await fixture.host.say(
         id,
         Array.from({ length: 4000 }, (_, nth) => line(`${batch}-${nth}`, NOW + batch * 10)),
         `j:${batch}`,
       );
-      await f.idleClock.advance(1000, () => f.control.settled());
+      await fixture.idleClock.advance(1000, () => fixture.control.settled());
     }
-    const { lines } = await f.store.sandboxLogs.extentOf(id);
+    const { lines } = await fixture.store.sandboxLogs.extentOf(id);
     expect(lines).toBeLessThanOrEqual(LOG_LINES_PER_SANDBOX_MAX);
     expect(lines).toBeGreaterThan(LOG_LINES_PER_SANDBOX_MAX / 2);
     expect(texts(await entries(id, "?limit=1"))).toEqual(["5-3999"]);
     const fat = "x".repeat(1000);
     for (let batch = 0; batch < 10; batch++) {
-      await f.advance(10);
-      await f.host.say(
+      await fixture.advance(10);
+      await fixture.host.say(
         id,
         Array.from({ length: 1500 }, () => line(fat, NOW + 100 + batch * 10)),
         `k:${batch}`,
       );
-      await f.idleClock.advance(1000, () => f.control.settled());
+      await fixture.idleClock.advance(1000, () => fixture.control.settled());
     }
-    expect((await f.store.sandboxLogs.extentOf(id)).bytes).toBeLessThanOrEqual(LOG_BYTES_PER_SANDBOX_MAX);
+    expect((await fixture.store.sandboxLogs.extentOf(id)).bytes).toBeLessThanOrEqual(LOG_BYTES_PER_SANDBOX_MAX);
   });
 });

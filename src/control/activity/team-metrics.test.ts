@@ -12,11 +12,11 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 describe("through the routes", () => {
-  let f: ControlFixture;
+  let fixture: ControlFixture;
   beforeEach(async () => {
-    f = await ControlFixture.open();
+    fixture = await ControlFixture.open();
   });
-  afterEach(() => f[Symbol.asyncDispose]());
+  afterEach(() => fixture[Symbol.asyncDispose]());
 
   interface Metric {
     timestamp: string;
@@ -25,11 +25,11 @@ describe("through the routes", () => {
     sandboxStartRate: number;
   }
 
-  const pathOf = (query: string, teamId = f.firstRun.teamId) => `/teams/${teamId}/metrics${query}`;
+  const pathOf = (query: string, teamId = fixture.firstRun.teamId) => `/teams/${teamId}/metrics${query}`;
   const since = (seconds: number) => `?start=${NOW / 1000 + seconds}`;
 
   async function metrics(query = since(0)): Promise<Metric[]> {
-    const { status, body } = await f.call("GET", pathOf(query));
+    const { status, body } = await fixture.call("GET", pathOf(query));
     expect(status).toBe(200);
     return body as unknown as Metric[];
   }
@@ -41,7 +41,7 @@ describe("through the routes", () => {
   async function highest(query = since(0)): Promise<[number, number][]> {
     const found: [number, number][] = [];
     for (const metric of ["concurrent_sandboxes", "sandbox_start_rate"]) {
-      const { status, body } = await f.call("GET", pathOf(`/max${query}&metric=${metric}`));
+      const { status, body } = await fixture.call("GET", pathOf(`/max${query}&metric=${metric}`));
       expect(status).toBe(200);
       const { value, timestampUnix } = body as unknown as { value: number; timestampUnix: number };
       found.push([value, timestampUnix - NOW / 1000]);
@@ -49,18 +49,18 @@ describe("through the routes", () => {
     return found;
   }
 
-  const kill = async (id: string) => expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+  const kill = async (id: string) => expect((await fixture.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
   const post = async (path: string, status: number, body?: unknown) =>
-    expect((await f.call("POST", path, body)).status).toBe(status);
+    expect((await fixture.call("POST", path, body)).status).toBe(status);
 
   test("each step has the highest number of running sandboxes and the start rate", async () => {
-    const first = await f.create({ timeout: 600 });
-    await f.create({ timeout: 600 });
-    await f.advance(METRIC_EVERY_MS);
+    const first = await fixture.create({ timeout: 600 });
+    await fixture.create({ timeout: 600 });
+    await fixture.advance(METRIC_EVERY_MS);
     await kill(first);
-    await f.advance(METRIC_EVERY_MS);
-    await f.create({ timeout: 600 });
-    await f.advance(2 * METRIC_EVERY_MS);
+    await fixture.advance(METRIC_EVERY_MS);
+    await fixture.create({ timeout: 600 });
+    await fixture.advance(2 * METRIC_EVERY_MS);
     expect(await running()).toEqual([2, 2, 2, 2, 2]);
     expect(await starts()).toEqual([2, 0, 1, 0, 0]);
     expect(await highest()).toEqual([
@@ -76,19 +76,19 @@ describe("through the routes", () => {
   });
 
   test("a short-lived sandbox is counted, and a paused one no longer counts as running", async () => {
-    const id = await f.create({ timeout: 600 });
-    await f.advance(METRIC_EVERY_MS);
-    for (let times = 0; times < 3; times++) await kill(await f.create());
-    await f.advance(METRIC_EVERY_MS);
+    const id = await fixture.create({ timeout: 600 });
+    await fixture.advance(METRIC_EVERY_MS);
+    for (let times = 0; times < 3; times++) await kill(await fixture.create());
+    await fixture.advance(METRIC_EVERY_MS);
     await post(`/sandboxes/${id}/pause`, 204);
-    await f.advance(METRIC_EVERY_MS);
+    await fixture.advance(METRIC_EVERY_MS);
     expect(await running()).toEqual([1, 2, 1, 0]);
     await post(`/sandboxes/${id}/resume`, 201, { timeout: 600 });
     await post(`/sandboxes/${id}/fork`, 201, { count: 2, timeout: 600 });
-    await f.advance(METRIC_EVERY_MS);
+    await fixture.advance(METRIC_EVERY_MS);
     await post(`/sandboxes/${id}/pause`, 204);
     await kill(id);
-    await f.advance(METRIC_EVERY_MS);
+    await fixture.advance(METRIC_EVERY_MS);
     expect(await running()).toEqual([1, 2, 1, 3, 3, 2]);
     expect(await starts()).toEqual([1, 3, 0, 3, 0, 0]);
     expect(await highest()).toEqual([
@@ -98,56 +98,58 @@ describe("through the routes", () => {
   });
 
   test("history is kept after a restart, and sandboxes that ended meanwhile do not count", async () => {
-    const [kept, gone] = [await f.create({ timeout: 600 }), await f.create({ timeout: 600 })];
-    await f.advance(METRIC_EVERY_MS);
-    await f.restart();
+    const [kept, gone] = [await fixture.create({ timeout: 600 }), await fixture.create({ timeout: 600 })];
+    await fixture.advance(METRIC_EVERY_MS);
+    await fixture.restart();
     expect(await running()).toEqual([2, 2]);
-    await f.advance(METRIC_EVERY_MS);
-    f.host.lose(gone);
-    await f.restart();
-    await f.advance(METRIC_EVERY_MS);
+    await fixture.advance(METRIC_EVERY_MS);
+    fixture.host.lose(gone);
+    await fixture.restart();
+    await fixture.advance(METRIC_EVERY_MS);
     expect(await running()).toEqual([2, 2, 2, 1]);
     expect(await starts()).toEqual([2, 0, 0, 0]);
     await kill(kept);
-    await f.advance(METRIC_EVERY_MS);
+    await fixture.advance(METRIC_EVERY_MS);
     expect(await running(since(15))).toEqual([1, 0]);
   });
 
   test("a missed change is corrected from the rows, except for transitions in progress", async () => {
-    const id = await f.create({ timeout: 600 });
-    const row = await f.store.sandboxes.byId(id);
-    await f.passBy(METRIC_EVERY_MS);
-    await f.store.sandboxes.kill(row ?? { id, executionId: "" });
-    await f.passBy(METRIC_EVERY_MS);
+    const id = await fixture.create({ timeout: 600 });
+    const row = await fixture.store.sandboxes.byId(id);
+    await fixture.passBy(METRIC_EVERY_MS);
+    await fixture.store.sandboxes.kill(row ?? { id, executionId: "" });
+    await fixture.passBy(METRIC_EVERY_MS);
     expect((await running()).at(-1)).toBe(1);
-    await f.passBy(2 * METRIC_EVERY_MS);
+    await fixture.passBy(2 * METRIC_EVERY_MS);
     expect((await running()).at(-1)).toBe(0);
     expect((await starts()).reduce((sum, count) => sum + count, 0)).toBe(1);
   });
 
   test("an idle team writes no rows, however many sandboxes it has", async () => {
-    for (let nth = 0; nth < 50; nth++) await f.create({ timeout: 86_400 });
-    await f.control.settled();
-    await f.call("GET", pathOf(""));
-    const rows = () => f.store.teamActivity.around(f.firstRun.teamId, 0, Number.MAX_SAFE_INTEGER);
+    for (let nth = 0; nth < 50; nth++) await fixture.create({ timeout: 86_400 });
+    await fixture.control.settled();
+    await fixture.call("GET", pathOf(""));
+    const rows = () => fixture.store.teamActivity.around(fixture.firstRun.teamId, 0, Number.MAX_SAFE_INTEGER);
     const before = await rows();
     expect(before).toHaveLength(1);
-    await f.passBy(60_000);
+    await fixture.passBy(60_000);
     expect(await rows()).toEqual(before);
     expect(new Set(await running())).toEqual(new Set([50]));
   });
 
   test("metrics of another or an unknown team are rejected", async () => {
-    await f.create();
-    const key = await f.anotherTeam("strangers");
+    await fixture.create();
+    const key = await fixture.anotherTeam("strangers");
     for (const path of ["", "/max?metric=sandbox_start_rate"]) {
-      const mine = await f.call("GET", pathOf(path), undefined, { "X-API-Key": key });
-      const nobodys = await f.call("GET", pathOf(path, f.ids.uuid()), undefined, { "X-API-Key": key });
+      const mine = await fixture.call("GET", pathOf(path), undefined, { "X-API-Key": key });
+      const nobodys = await fixture.call("GET", pathOf(path, fixture.ids.uuid()), undefined, { "X-API-Key": key });
       expect([mine.status, nobodys.status]).toEqual([403, 403]);
-      expect(mine.body.message.replace(f.firstRun.teamId, "")).toBe(nobodys.body.message.replace(/[0-9a-f-]{36}/, ""));
-      expect((await f.call("GET", pathOf(path, "default"))).status).toBe(400);
+      expect(mine.body.message.replace(fixture.firstRun.teamId, "")).toBe(
+        nobodys.body.message.replace(/[0-9a-f-]{36}/, ""),
+      );
+      expect((await fixture.call("GET", pathOf(path, "default"))).status).toBe(400);
     }
-    expect((await f.call("GET", pathOf("", f.firstRun.teamId.toUpperCase()))).status).toBe(200);
+    expect((await fixture.call("GET", pathOf("", fixture.firstRun.teamId.toUpperCase()))).status).toBe(200);
   });
 
   test.each([
@@ -157,43 +159,43 @@ describe("through the routes", () => {
     ["/max?metric=cpu", "metric"],
     ["/max?metric=sandbox_start_rate&start=10&end=9", "is after end"],
   ])("%s is refused", async (query, reason) => {
-    const { status, body } = await f.call("GET", pathOf(query));
+    const { status, body } = await fixture.call("GET", pathOf(query));
     expect([status, body.message]).toEqual([400, expect.stringContaining(reason)]);
   });
 
   test("a week is the default and maximum span, and starts no earlier than the record", async () => {
     expect((await metrics("")).map(({ timestampUnix }) => timestampUnix)).toEqual([NOW / 1000]);
-    await f.advance(10 * DAY_MS);
-    await f.create({ timeout: 864_000 });
-    await f.advance(DAY_MS);
+    await fixture.advance(10 * DAY_MS);
+    await fixture.create({ timeout: 864_000 });
+    await fixture.advance(DAY_MS);
     const points = await metrics("");
     expect(points).toEqual(await metrics("?start=0&end=999999999999"));
-    expect(points[0]?.timestampUnix).toBe((f.clock.now() - ACTIVITY_KEPT_MS) / 1000);
+    expect(points[0]?.timestampUnix).toBe((fixture.clock.now() - ACTIVITY_KEPT_MS) / 1000);
     expect(points).toHaveLength((7 * 24 * 60) / 15 + 1);
     expect(points.filter(({ concurrentSandboxes }) => concurrentSandboxes > 0)).toHaveLength((24 * 60) / 15 + 1);
     expect(await metrics("?end=1000")).toEqual([]);
-    const fresh = await f.anotherTeam("fresh");
-    const team = await f.store.people.teamBySlug("fresh");
-    const { body } = await f.call("GET", pathOf("", team?.id), undefined, { "X-API-Key": fresh });
+    const fresh = await fixture.anotherTeam("fresh");
+    const team = await fixture.store.people.teamBySlug("fresh");
+    const { body } = await fixture.call("GET", pathOf("", team?.id), undefined, { "X-API-Key": fresh });
     expect<unknown>(body).toEqual([]);
   });
 
   test("old metrics are coarser, but keep every start and the highest value", async () => {
     for (let minute = 0; minute < 40; minute++) {
-      const ids = await Promise.all([f.create({ timeout: 864_000 }), f.create({ timeout: 864_000 })]);
-      if (minute === 20) ids.push(...(await Promise.all([1, 2, 3].map(() => f.create({ timeout: 864_000 })))));
-      await f.advance(20_000);
+      const ids = await Promise.all([fixture.create({ timeout: 864_000 }), fixture.create({ timeout: 864_000 })]);
+      if (minute === 20) ids.push(...(await Promise.all([1, 2, 3].map(() => fixture.create({ timeout: 864_000 })))));
+      await fixture.advance(20_000);
       for (const id of ids.slice(minute % 4 === 0 ? 1 : 0)) await kill(id);
-      await f.advance(40_000);
+      await fixture.advance(40_000);
     }
     const before = await highest("?start=0");
     expect(before.map(([value]) => value)).toEqual([12, 1]);
-    const rows = () => f.store.teamActivity.around(f.firstRun.teamId, 0, Number.MAX_SAFE_INTEGER);
+    const rows = () => fixture.store.teamActivity.around(fixture.firstRun.teamId, 0, Number.MAX_SAFE_INTEGER);
     const sum = (found: TeamActivity[]) => found.reduce((total, row) => total + row.starts, 0);
     const [dense, total] = [await rows(), sum(await rows())];
     for (const ageMs of [2 * HOUR_MS, 7 * HOUR_MS, 13 * HOUR_MS, 2 * DAY_MS]) {
-      await f.advance(NOW + ageMs - f.clock.now());
-      await sweepActivity(f.store, f.clock.now());
+      await fixture.advance(NOW + ageMs - fixture.clock.now());
+      await sweepActivity(fixture.store, fixture.clock.now());
       const left = await rows();
       expect(sum(left)).toBe(total);
       const { stepMs = 0 } = AGING.find(({ olderThanMs }) => ageMs > olderThanMs) ?? {};
@@ -203,8 +205,8 @@ describe("through the routes", () => {
     }
     expect(dense.length).toBeGreaterThan(70);
     expect((await rows()).length).toBeLessThanOrEqual(9);
-    await f.advance(8 * DAY_MS);
-    await sweepActivity(f.store, f.clock.now());
+    await fixture.advance(8 * DAY_MS);
+    await sweepActivity(fixture.store, fixture.clock.now());
     expect(await rows()).toHaveLength(1);
     expect(new Set(await running(""))).toEqual(new Set([10]));
   });

@@ -16,37 +16,38 @@ for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     // Guards against a lost reply that stops the events and webhooks of all teams.
     test("a retried event is recorded once, reported once, and delays nothing", async () => {
-      await using f = await ControlFixture.open(new FakeHost(), await fresh());
+      await using fixture = await ControlFixture.open(new FakeHost(), await fresh());
       const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED], signatureSecret: "s3cret" };
-      expect((await f.call("POST", "/events/webhooks", hook)).status).toBe(201);
-      const { transaction } = f.store;
+      expect((await fixture.call("POST", "/events/webhooks", hook)).status).toBe(201);
+      const { transaction } = fixture.store;
       const recorded = async () => {
-        const events = await f.store.sandboxEvents.list({ ...all, teamId: f.firstRun.teamId });
+        const events = await fixture.store.sandboxEvents.list({ ...all, teamId: fixture.firstRun.teamId });
         return events.map(({ sandboxId }) => sandboxId);
       };
       const failing = async (...args: Parameters<typeof transaction>) => {
         const before = (await recorded()).length;
-        const done = await transaction.apply(f.store, args);
+        const done = await transaction.apply(fixture.store, args);
         if ((await recorded()).length > before) throw new Error("the connection is lost");
         return done;
       };
-      f.store.transaction = failing as typeof transaction;
-      const first = await f.create({ timeout: 60 });
-      f.store.transaction = transaction;
-      const second = await f.create({ timeout: 60 });
-      await f.idleClock.advance(5_000, () => f.control.settled());
+      fixture.store.transaction = failing as typeof transaction;
+      const first = await fixture.create({ timeout: 60 });
+      fixture.store.transaction = transaction;
+      const second = await fixture.create({ timeout: 60 });
+      await fixture.idleClock.advance(5_000, () => fixture.control.settled());
       expect(await recorded()).toEqual([first, second]);
-      expect(f.posted).toHaveLength(2);
+      expect(fixture.posted).toHaveLength(2);
     });
 
     // Guards against counting the first change again behind the second, which leaves a running sandbox too many.
     test("a change without an event is not counted again after a later event", async () => {
-      await using f = await ControlFixture.open(new FakeHost(), await fresh());
-      const sandbox = (await f.store.sandboxes.byId(await f.create({ timeout: 60 }))) ?? expect.unreachable();
+      await using fixture = await ControlFixture.open(new FakeHost(), await fresh());
+      const sandbox =
+        (await fixture.store.sandboxes.byId(await fixture.create({ timeout: 60 }))) ?? expect.unreachable();
       const counted: ActivityChange[][] = [];
       const log = { write: () => undefined };
       const record = new SandboxEventRecord({
-        store: f.store,
+        store: fixture.store,
         clock: systemClock,
         idleClock: systemClock,
         ids: { uuid: () => crypto.randomUUID() } as Ids,
@@ -62,16 +63,16 @@ for (const { title, missing, fresh } of bothEngines()) {
         after: before + 1,
         isStart: false,
       });
-      const { transaction } = f.store;
+      const { transaction } = fixture.store;
       const failing = async (...args: Parameters<typeof transaction>) => {
-        await transaction.apply(f.store, args);
+        await transaction.apply(fixture.store, args);
         throw new Error("the connection is lost");
       };
-      f.store.transaction = failing as typeof transaction;
+      fixture.store.transaction = failing as typeof transaction;
       record.noteChange(change(0));
       record.note("updated", sandbox, undefined, change(1));
       await expect(record.flush()).rejects.toThrow("the connection is lost");
-      f.store.transaction = transaction;
+      fixture.store.transaction = transaction;
       record.noteChange(change(2));
       await record.close();
       expect(counted).toEqual([[change(0), change(1)], [change(2)]]);

@@ -8,13 +8,13 @@ import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { IMAGE_IN_HAND_MS } from "./builds.ts";
 import { BUILD_START_WITHIN_MS } from "./unstarted-builds.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let calls: BuildCalls;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  calls = new BuildCalls(f);
+  fixture = await ControlFixture.open();
+  calls = new BuildCalls(fixture);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 describe("a build is cancelled by", () => {
   test("a newer start of its template, under any tag", async () => {
@@ -27,16 +27,16 @@ describe("a build is cancelled by", () => {
       status: "error",
       reason: { message: expect.stringMatching(/a newer build/) },
     });
-    await f.until(() => f.host.building.length === 1);
-    expect(f.host.building).toEqual([second.buildID]);
+    await fixture.until(() => fixture.host.building.length === 1);
+    expect(fixture.host.building).toEqual([second.buildID]);
     held.end(second);
     expect((await calls.ended(second)).status).toBe("ready");
     expect((await calls.status(first)).status).toBe("error");
   });
 
   test("a newer start before it reaches the host", async () => {
-    f.buildLimits = { atOnce: 1 };
-    await f.restart();
+    fixture.buildLimits = { atOnce: 1 };
+    await fixture.restart();
     const held = calls.hold();
     const other = await calls.begin("other");
     await held.begun(other);
@@ -54,10 +54,12 @@ describe("a build is cancelled by", () => {
     const held = calls.hold();
     const build = await calls.begin("web");
     await held.begun(build);
-    expect((await f.call("DELETE", "/templates/web")).status).toBe(204);
-    await f.until(() => f.host.building.length === 0);
-    expect((await f.store.builds.byId(build.buildID))?.status).toBe("error");
-    expect((await f.call("GET", `/templates/${build.templateID}/builds/${build.buildID}/status`)).status).toBe(404);
+    expect((await fixture.call("DELETE", "/templates/web")).status).toBe(204);
+    await fixture.until(() => fixture.host.building.length === 0);
+    expect((await fixture.store.builds.byId(build.buildID))?.status).toBe("error");
+    expect((await fixture.call("GET", `/templates/${build.templateID}/builds/${build.buildID}/status`)).status).toBe(
+      404,
+    );
   });
 
   test("nothing, once it is ready", async () => {
@@ -72,11 +74,11 @@ describe("a build is cancelled by", () => {
     const build = await calls.begin("web");
     await held.begun(build);
     // The host has finished just before it hears of the cancel.
-    const cancelled = spyOn(f.host, "cancelBuild").mockResolvedValue();
+    const cancelled = spyOn(fixture.host, "cancelBuild").mockResolvedValue();
     await calls.begin("web");
     const made = { image: "made", defaultUser: "user", defaultWorkdir: "/", envVars: {}, checkpoint: "unwanted" };
     held.end(build, { isReady: true, ...made });
-    await f.until(() => f.host.checkpoints.length === 0 && !f.host.building.includes(build.buildID));
+    await fixture.until(() => fixture.host.checkpoints.length === 0 && !fixture.host.building.includes(build.buildID));
     cancelled.mockRestore();
     expect((await calls.status(build)).status).toBe("error");
   });
@@ -87,8 +89,8 @@ describe("build slots", () => {
     const held = calls.hold();
     const builds = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
     await held.begun(builds[1]);
-    expect(f.host.building).toEqual([builds[0].buildID, builds[1].buildID]);
-    await f.until(async () => (await calls.status(builds[2])).logEntries.length > 0);
+    expect(fixture.host.building).toEqual([builds[0].buildID, builds[1].buildID]);
+    await fixture.until(async () => (await calls.status(builds[2])).logEntries.length > 0);
     expect(await calls.status(builds[2])).toMatchObject({
       status: "building",
       logEntries: [{ message: expect.stringMatching(/waiting for a place: this server does 2 builds at once/) }],
@@ -99,70 +101,72 @@ describe("build slots", () => {
 
   test("are never all used by one team if there is another, unless the operator allows it", async () => {
     const held = calls.hold();
-    const other = await f.anotherTeam("other");
+    const other = await fixture.anotherTeam("other");
     const mine = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
     const theirs = await calls.begin("a", {}, other);
     await held.begun(mine[0]);
     await held.begun(theirs);
-    expect(f.host.building).toEqual([mine[0].buildID, theirs.buildID]);
+    expect(fixture.host.building).toEqual([mine[0].buildID, theirs.buildID]);
     const reported = "waiting for a place: this server does 2 builds at once, 1 of one team";
-    await f.until(async () => (await calls.status(mine[1])).logEntries.some(({ message }) => message === reported));
+    await fixture.until(async () =>
+      (await calls.status(mine[1])).logEntries.some(({ message }) => message === reported),
+    );
     held.end(theirs);
     await calls.ended(theirs, other);
-    expect(f.host.building).toEqual([mine[0].buildID]);
-    await f.store.people.setLimits(f.firstRun.teamId, { builds: 2 });
+    expect(fixture.host.building).toEqual([mine[0].buildID]);
+    await fixture.store.people.setLimits(fixture.firstRun.teamId, { builds: 2 });
     const allowed = await calls.begin("d");
     await held.begun(allowed);
   });
 
   test("go to another team before a team's third build", async () => {
-    f.buildLimits = { atOnce: 3 };
-    await f.restart();
+    fixture.buildLimits = { atOnce: 3 };
+    await fixture.restart();
     const held = calls.hold();
-    const [second, third] = [await f.anotherTeam("second"), await f.anotherTeam("third")];
+    const [second, third] = [await fixture.anotherTeam("second"), await fixture.anotherTeam("third")];
     const mine = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
     await held.begun(await calls.begin("a", {}, second));
     const theirs = await calls.begin("a", {}, third);
     await held.begun(mine[1]);
     held.end(mine[0]);
     await held.begun(theirs);
-    expect(f.host.building).not.toContain(mine[2].buildID);
+    expect(fixture.host.building).not.toContain(mine[2].buildID);
   });
 
   test("in the queue are bounded per team, started or not", async () => {
-    f.buildLimits = { atOnce: 1, waitingPerTeam: 3 };
-    await f.restart();
+    fixture.buildLimits = { atOnce: 1, waitingPerTeam: 3 };
+    await fixture.restart();
     const held = calls.hold();
     await held.begun(await calls.begin("a"));
     await calls.begin("b");
     await calls.request("c");
     const d = await calls.request("d");
-    const refused = await f.call("POST", "/v3/templates", { name: "e" });
+    const refused = await fixture.call("POST", "/v3/templates", { name: "e" });
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, null]);
     expect(refused.body.message).toContain("this team has 3 builds that wait");
-    expect(await f.store.templates.byAlias("default", "e")).toBeUndefined();
-    expect((await f.call("POST", "/v3/templates", { name: "d" })).status).toBe(202);
+    expect(await fixture.store.templates.byAlias("default", "e")).toBeUndefined();
+    expect((await fixture.call("POST", "/v3/templates", { name: "d" })).status).toBe(202);
     expect((await calls.status(d)).status).toBe("error");
-    const other = await f.anotherTeam("other");
+    const other = await fixture.anotherTeam("other");
     await calls.request("e", {}, other);
   });
 
   test("are free again after a rejected start", async () => {
-    f.buildLimits = { waitingPerTeam: 1 };
-    await f.restart();
+    fixture.buildLimits = { waitingPerTeam: 1 };
+    await fixture.restart();
     for (const name of ["a", "b", "c"]) {
       expect((await calls.start(await calls.request(name), { steps: [{ type: "EXPOSE" }] })).status).toBe(400);
     }
   });
 
   test("are released after 15 minutes by builds without a start or an upload", async () => {
-    f.buildLimits = { waitingPerTeam: 1 };
-    await f.restart();
+    fixture.buildLimits = { waitingPerTeam: 1 };
+    await fixture.restart();
     const abandoned = await calls.request("a");
-    expect((await f.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
-    await f.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
-    expect((await f.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
-    await f.advance(1);
+    expect((await fixture.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
+    await fixture.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
+    expect((await fixture.call("POST", "/v3/templates", { name: "b" })).status).toBe(429);
+    await fixture.advance(1);
     await calls.request("b");
     expect(await calls.status(abandoned)).toMatchObject({
       status: "error",
@@ -172,38 +176,38 @@ describe("build slots", () => {
 
   test("are released without a further request", async () => {
     const abandoned = await calls.request("a");
-    await f.advance(BUILD_WITHOUT_UPLOAD_MS);
-    await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
+    await fixture.advance(BUILD_WITHOUT_UPLOAD_MS);
+    await fixture.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => fixture.control.settled());
     expect((await calls.status(abandoned)).status).toBe("error");
   });
 
   test("are kept during uploads, also over a restart, for at most two hours", async () => {
     const build = await calls.request("a");
     const waits = async () => {
-      await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
+      await fixture.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => fixture.control.settled());
       return (await calls.status(build)).status === "waiting";
     };
-    const link = await f.call("GET", `/templates/${build.templateID}/files/${"ab".repeat(32)}`);
+    const link = await fixture.call("GET", `/templates/${build.templateID}/files/${"ab".repeat(32)}`);
     const upload = new TransformStream<Uint8Array, Uint8Array>();
     const request = new Request(String((link.body as unknown as { url: string }).url), {
       method: "PUT",
       body: upload.readable,
     });
-    const received = f.control.handle(request);
-    await f.advance(BUILD_WITHOUT_UPLOAD_MS);
+    const received = fixture.control.handle(request);
+    await fixture.advance(BUILD_WITHOUT_UPLOAD_MS);
     expect(await waits()).toBe(true);
     const writer = upload.writable.getWriter();
     await writer.write(tarOf({ "a.txt": "content" }));
     await writer.close();
     expect((await received).status).toBe(204);
-    await f.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
+    await fixture.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
     expect(await waits()).toBe(true);
-    await f.restart();
-    await f.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
+    await fixture.restart();
+    await fixture.advance(BUILD_WITHOUT_UPLOAD_MS - 1);
     expect(await waits()).toBe(true);
     for (let left = BUILD_START_WITHIN_MS; left > 0; left -= BUILD_WITHOUT_UPLOAD_MS / 2) {
-      await f.call("GET", `/templates/${build.templateID}/files/${"ab".repeat(32)}`);
-      await f.advance(BUILD_WITHOUT_UPLOAD_MS / 2);
+      await fixture.call("GET", `/templates/${build.templateID}/files/${"ab".repeat(32)}`);
+      await fixture.advance(BUILD_WITHOUT_UPLOAD_MS / 2);
     }
     expect(await waits()).toBe(false);
   });
@@ -212,26 +216,26 @@ describe("build slots", () => {
 describe("after the server has ended", () => {
   test("in a crash, started builds have failed, and others can still be started", async () => {
     const [building, waiting] = [await calls.request("a"), await calls.request("b")];
-    await f.store.builds.begin(building.buildID, null, NOW);
-    await f.restart();
+    await fixture.store.builds.begin(building.buildID, null, NOW);
+    await fixture.restart();
     expect(await calls.status(building)).toMatchObject({
       status: "error",
       reason: { message: expect.stringMatching(/was restarted/) },
     });
-    const reported = f.logLines.filter((line) => line.includes("cut off"));
+    const reported = fixture.logLines.filter((line) => line.includes("cut off"));
     expect(reported).toEqual([expect.stringContaining(building.buildID)]);
     expect((await calls.start(waiting)).status).toBe(202);
     expect((await calls.ended(waiting)).status).toBe("ready");
   });
 
   test("in order, running and queued builds have failed", async () => {
-    f.buildLimits = { atOnce: 1 };
-    await f.restart();
+    fixture.buildLimits = { atOnce: 1 };
+    await fixture.restart();
     const held = calls.hold();
     const builds = [await calls.begin("a"), await calls.begin("b")] as const;
     await held.begun(builds[0]);
-    await f.restart();
-    expect(f.host.building).toEqual([]);
+    await fixture.restart();
+    expect(fixture.host.building).toEqual([]);
     for (const build of builds) {
       expect(await calls.status(build)).toMatchObject({
         status: "error",
@@ -245,18 +249,18 @@ test("an image is kept from the end of its build, also by a collection that read
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);
-  const images = spyOn(f.store.buildsInUse, "images");
+  const images = spyOn(fixture.store.buildsInUse, "images");
   const requested = Promise.withResolvers<string[]>();
   images.mockReturnValueOnce(requested.promise);
-  await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, async () => undefined);
-  await f.until(() => images.mock.calls.length > 0);
+  await fixture.idleClock.advance(HOUSEKEEPING_EVERY_MS, async () => undefined);
+  await fixture.until(() => images.mock.calls.length > 0);
   held.end(build);
   await calls.ended(build);
   requested.resolve(["base"]);
-  await f.control.settled();
-  expect(f.host.keptImages).toEqual(["base", `image-${build.buildID}`]);
-  await f.advance(IMAGE_IN_HAND_MS);
-  await f.call("DELETE", "/templates/web");
-  await f.control.settled();
-  expect(f.host.keptImages).toEqual(["base"]);
+  await fixture.control.settled();
+  expect(fixture.host.keptImages).toEqual(["base", `image-${build.buildID}`]);
+  await fixture.advance(IMAGE_IN_HAND_MS);
+  await fixture.call("DELETE", "/templates/web");
+  await fixture.control.settled();
+  expect(fixture.host.keptImages).toEqual(["base"]);
 });

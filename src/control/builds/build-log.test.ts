@@ -4,13 +4,13 @@ import { ACTIVITY_SWEEP_MS } from "../limits.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let calls: BuildCalls;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  calls = new BuildCalls(f);
+  fixture = await ControlFixture.open();
+  calls = new BuildCalls(fixture);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 const entry = (nth: number, level: "debug" | "info" = "info") =>
   ({ at: NOW + nth, level, message: `line ${nth}`, step: "1" }) as const;
@@ -23,7 +23,7 @@ async function spoken(lines: number, tenth: "all" | "tenth" = "all"): Promise<Re
   const output = Array.from({ length: lines }, (_, nth) =>
     entry(nth, tenth === "all" || nth % 10 === 0 ? "info" : "debug"),
   );
-  for (let at = 0; at < lines; at += 33) f.host.logBuild(build.buildID, output.slice(at, at + 33));
+  for (let at = 0; at < lines; at += 33) fixture.host.logBuild(build.buildID, output.slice(at, at + 33));
   held.end(build);
   await calls.ended(build);
   return build;
@@ -57,16 +57,16 @@ test("of a finished build is complete, even if a writer is slow", async () => {
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);
-  for (let nth = 0; nth < 50; nth++) f.host.logBuild(build.buildID, [entry(nth)]);
+  for (let nth = 0; nth < 50; nth++) fixture.host.logBuild(build.buildID, [entry(nth)]);
   held.end(build);
-  await f.until(async () => (await f.store.builds.byId(build.buildID))?.status === "ready");
-  expect((await f.store.builds.byId(build.buildID))?.logCount).toBe(50);
+  await fixture.until(async () => (await fixture.store.builds.byId(build.buildID))?.status === "ready");
+  expect((await fixture.store.builds.byId(build.buildID))?.logCount).toBe(50);
 });
 
 test("is read by time in either direction", async () => {
   const { templateID, buildID } = await spoken(20);
   const logs = async (query: string) => {
-    const reply = await f.call("GET", `/templates/${templateID}/builds/${buildID}/logs${query}`);
+    const reply = await fixture.call("GET", `/templates/${templateID}/builds/${buildID}/logs${query}`);
     const { logs } = reply.body as unknown as { logs: { message: string; level: string; step: string }[] };
     return logs.map(({ message }) => Number(message.slice(5)));
   };
@@ -74,19 +74,19 @@ test("is read by time in either direction", async () => {
   expect(await logs(`?cursor=${NOW + 15}&limit=3`)).toEqual([15, 16, 17]);
   expect(await logs(`?cursor=${NOW + 15}&limit=3&direction=backward`)).toEqual([15, 14, 13]);
   expect(await logs("?direction=backward&limit=1&source=temporary")).toEqual([19]);
-  await f.advance(8 * 24 * 3_600_000);
+  await fixture.advance(8 * 24 * 3_600_000);
   expect(await logs("")).toEqual([]);
 });
 
 test("is bounded, and has a note when the bound is reached", async () => {
-  f.buildLimits = { logMaxBytes: 10_000 };
-  await f.restart();
+  fixture.buildLimits = { logMaxBytes: 10_000 };
+  await fixture.restart();
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);
   const long = { ...entry(0), message: "x".repeat(1_000) };
   for (let times = 0; times < 5; times++)
-    f.host.logBuild(
+    fixture.host.logBuild(
       build.buildID,
       Array.from({ length: 10 }, () => long),
     );
@@ -98,17 +98,17 @@ test("is bounded, and has a note when the bound is reached", async () => {
 
 test("of another or an unknown build is rejected", async () => {
   const build = await spoken(1);
-  f.host.logBuild("5a4d1075-ba5e-4000-8000-00000000000f", [entry(1)]);
-  f.host.logBuild(build.buildID, [entry(2)]);
+  fixture.host.logBuild("5a4d1075-ba5e-4000-8000-00000000000f", [entry(1)]);
+  fixture.host.logBuild(build.buildID, [entry(2)]);
   expect(await allOf(build)).toEqual(["line 0"]);
 });
 
 test("is removed after a week, and the build is still there", async () => {
   const old = await spoken(3);
-  await f.advance(8 * 24 * 3_600_000);
+  await fixture.advance(8 * 24 * 3_600_000);
   const young = await spoken(3);
-  await f.idleClock.advance(ACTIVITY_SWEEP_MS, () => f.control.settled());
-  await f.control.settled();
+  await fixture.idleClock.advance(ACTIVITY_SWEEP_MS, () => fixture.control.settled());
+  await fixture.control.settled();
   expect([await allOf(old), await allOf(young)]).toEqual([[], ["line 0", "line 1", "line 2"]]);
   expect(await calls.status(old)).toMatchObject({ status: "ready" });
 });

@@ -23,14 +23,14 @@ class Storm {
   readonly faults: string[] = [];
 
   constructor(
-    readonly f: ControlFixture,
+    readonly fixture: ControlFixture,
     readonly keys: readonly string[],
     readonly random: () => number,
   ) {
-    this.#calls = new BuildCalls(f);
-    f.host.buildAs = (request) =>
+    this.#calls = new BuildCalls(fixture);
+    fixture.host.buildAs = (request) =>
       new Promise((end, fail) => {
-        if (f.host.building.length > AT_ONCE) this.faults.push(`${f.host.building.length} builds at once`);
+        if (fixture.host.building.length > AT_ONCE) this.faults.push(`${fixture.host.building.length} builds at once`);
         if (this.random() < 0.1) fail(new Error("a tool broke"));
         this.#open.set(request.id, end);
       });
@@ -50,15 +50,15 @@ class Storm {
   async settle(): Promise<void> {
     const isOver = async () => {
       for (const id of this.#open.keys()) this.#end(id);
-      const unfinished = await this.f.store.builds.unfinished("building");
-      return unfinished.length === 0 && this.f.host.building.length === 0;
+      const unfinished = await this.fixture.store.builds.unfinished("building");
+      return unfinished.length === 0 && this.fixture.host.building.length === 0;
     };
-    await this.f.until(isOver);
-    await this.f.control.settled();
+    await this.fixture.until(isOver);
+    await this.fixture.control.settled();
   }
 
   async judge(): Promise<void> {
-    const { store, host } = this.f;
+    const { store, host } = this.fixture;
     const startable: string[] = [];
     for (const { build } of this.#requested) {
       const row = await store.builds.byId(build.buildID);
@@ -78,8 +78,8 @@ class Storm {
   async #request(key: string, name: string): Promise<void> {
     const reply = await this.#expect([202, 429], this.#call("POST", "/v3/templates", key, { name }));
     if (reply.status === 202) this.#requested.push({ build: reply.body as unknown as Requested, key });
-    const team = await this.f.store.people.teamBySlug(key === this.f.apiKey ? "default" : "other");
-    const waiting = await this.f.store.builds.countUnfinished("waiting", team?.id ?? "");
+    const team = await this.fixture.store.people.teamBySlug(key === this.fixture.apiKey ? "default" : "other");
+    const waiting = await this.fixture.store.builds.countUnfinished("waiting", team?.id ?? "");
     if (waiting > WAITING) this.faults.push(`${waiting} builds wait`);
   }
 
@@ -101,7 +101,7 @@ class Storm {
   }
 
   #call(method: string, path: string, key: string, body?: unknown) {
-    return this.f.call(method, path, body, { "X-API-Key": key });
+    return this.fixture.call(method, path, body, { "X-API-Key": key });
   }
 
   async #expect(statuses: readonly number[], call: ReturnType<ControlFixture["call"]>) {
@@ -118,10 +118,10 @@ class Storm {
 test(
   "a storm of builds leaves nothing undecided",
   async () => {
-    await using f = await ControlFixture.open();
-    f.buildLimits = { atOnce: AT_ONCE, waitingPerTeam: WAITING };
-    await f.restart();
-    const storm = new Storm(f, [f.apiKey, await f.anotherTeam("other")], seededRandom(SEED));
+    await using fixture = await ControlFixture.open();
+    fixture.buildLimits = { atOnce: AT_ONCE, waitingPerTeam: WAITING };
+    await fixture.restart();
+    const storm = new Storm(fixture, [fixture.apiKey, await fixture.anotherTeam("other")], seededRandom(SEED));
     for (let round = 0; round < ROUNDS; round++) {
       await Promise.all([storm.step(), storm.step(), storm.step()]);
     }

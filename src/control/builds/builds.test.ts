@@ -3,17 +3,17 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { baseTemplate, ControlFixture, NOW } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let calls: BuildCalls;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  calls = new BuildCalls(f);
+  fixture = await ControlFixture.open();
+  calls = new BuildCalls(fixture);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 describe("a requested build", () => {
   test("waits for its start, under its tags and names", async () => {
-    const reply = await f.call("POST", "/v3/templates", {
+    const reply = await fixture.call("POST", "/v3/templates", {
       name: "web:v1",
       tags: ["v2", "V1"],
       cpuCount: 4,
@@ -58,7 +58,7 @@ describe("a requested build", () => {
     [{ name: "web", teamID: "other" }, 400, "teamID is not the team of the API key"],
     [{ name: baseTemplate.id }, 400, "form of a template id"],
   ])("%j is refused with %i", async (body, status, message) => {
-    const reply = await f.call("POST", "/v3/templates", body);
+    const reply = await fixture.call("POST", "/v3/templates", body);
     expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(message)]);
   });
 
@@ -66,13 +66,13 @@ describe("a requested build", () => {
     const held = calls.hold();
     const [good, bad, cancelled] = [await calls.begin("good"), await calls.begin("bad"), await calls.begin("gone")];
     for (const build of [good, bad]) await held.begun(build);
-    await f.advance(5_000);
+    await fixture.advance(5_000);
     held.end(good);
     held.end(bad, { isReady: false, step: "2", message: "make ended with exit code 2" });
     for (const build of [good, bad]) await calls.ended(build);
     await held.begun(cancelled);
-    await f.call("DELETE", "/templates/gone");
-    await f.until(() => logged().length === 6);
+    await fixture.call("DELETE", "/templates/gone");
+    await fixture.until(() => logged().length === 6);
     const facts = ({ buildID: build, templateID: template }: Requested) => ({ build, template, team: "default" });
     const failed = { event: "template build failed", level: "info" };
     expect(logged()).toEqual([
@@ -92,19 +92,19 @@ describe("a requested build", () => {
   });
 
   const logged = () =>
-    f.logLines
+    fixture.logLines
       .map((line) => JSON.parse(line) as Record<string, unknown>)
       .filter(({ event }) => String(event).startsWith("template build"));
 
   test("is refused for a blocked team, and so is its start", async () => {
     const requested = await calls.request("web");
-    await f.store.people.setLimits(f.firstRun.teamId, { blocked: true });
-    expect((await f.call("POST", "/v3/templates", { name: "web" })).status).toBe(403);
+    await fixture.store.people.setLimits(fixture.firstRun.teamId, { blocked: true });
+    expect((await fixture.call("POST", "/v3/templates", { name: "web" })).status).toBe(403);
     expect((await calls.start(requested)).status).toBe(403);
   });
 
   test("of API v2 returns the whole template", async () => {
-    const reply = await f.call("POST", "/v2/templates", { alias: "web", memoryMB: 256 });
+    const reply = await fixture.call("POST", "/v2/templates", { alias: "web", memoryMB: 256 });
     expect([reply.status, reply.body]).toMatchObject([
       202,
       {
@@ -117,7 +117,7 @@ describe("a requested build", () => {
         spawnCount: 0,
         lastSpawnedAt: null,
         buildStatus: "uploaded",
-        createdBy: { id: f.firstRun.userId },
+        createdBy: { id: fixture.firstRun.userId },
         createdAt: new Date(NOW).toISOString(),
       },
     ]);
@@ -147,7 +147,7 @@ describe("a started build", () => {
       {
         id: requested.buildID,
         templateId: requested.templateID,
-        owner: f.firstRun.teamId,
+        owner: fixture.firstRun.teamId,
         from: {
           kind: "template",
           from: expect.objectContaining({ image: "base", defaultUser: "user" }),
@@ -162,7 +162,7 @@ describe("a started build", () => {
         diskSizeMB: 10_240,
       },
     ]);
-    expect((await f.call("POST", "/sandboxes", { templateID: "web:v1" })).status).toBe(404);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "web:v1" })).status).toBe(404);
     held.end(requested, {
       isReady: true,
       image: "made",
@@ -172,8 +172,8 @@ describe("a started build", () => {
       checkpoint: "started",
     });
     expect(await calls.ended(requested)).toMatchObject({ status: "ready" });
-    const id = await f.create({ templateID: "web:v1" });
-    expect(f.host.requestOf(id)).toMatchObject({
+    const id = await fixture.create({ templateID: "web:v1" });
+    expect(fixture.host.requestOf(id)).toMatchObject({
       kind: { image: "made", cpuCount: 4, memoryMB: 512, defaultUser: "app", defaultWorkdir: "/app" },
       checkpoint: "started",
       envVars: { A: "1" },
@@ -185,7 +185,7 @@ describe("a started build", () => {
     const build = await calls.begin("web");
     await held.begun(build);
     const entry = { at: NOW, level: "info", message: "make: *** [all] Error 2", step: "2" } as const;
-    f.host.logBuild(build.buildID, [
+    fixture.host.logBuild(build.buildID, [
       { ...entry, step: "base", level: "warn" },
       entry,
       { ...entry, level: "error", message: "exit status 2" },
@@ -204,7 +204,7 @@ describe("a started build", () => {
       ["error", "2"],
       ["debug", undefined],
     ]);
-    expect((await f.call("POST", "/sandboxes", { templateID: "web" })).status).toBe(404);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "web" })).status).toBe(404);
   });
 
   test("from an unknown template fails at its base", async () => {
@@ -216,7 +216,7 @@ describe("a started build", () => {
   });
 
   test("that the host cannot run ends with an error, and the log has the details", async () => {
-    f.host.buildAs = async () => {
+    fixture.host.buildAs = async () => {
       throw new Error("a tool broke");
     };
     const build = await calls.begin("web");
@@ -224,7 +224,7 @@ describe("a started build", () => {
       status: "error",
       reason: { message: expect.stringMatching(/could not do the build/) },
     });
-    expect(f.logLines.join("\n")).toContain("a tool broke");
+    expect(fixture.logLines.join("\n")).toContain("a tool broke");
   });
 
   test.each([
@@ -259,7 +259,7 @@ describe("a started build", () => {
     const [broken, going] = [await calls.request("broken"), await calls.begin("web")];
     await held.begun(going);
     for (const { templateID, buildID } of [broken, going]) {
-      const reply = await f.call("POST", `/v2/templates/${templateID}/builds/${buildID}`, "{");
+      const reply = await fixture.call("POST", `/v2/templates/${templateID}/builds/${buildID}`, "{");
       expect(reply.status).toBe(400);
     }
     expect([(await calls.status(broken)).status, (await calls.status(going)).status]).toEqual(["error", "building"]);
@@ -268,15 +268,15 @@ describe("a started build", () => {
   });
 
   test("of another team does not fail by an invalid start", async () => {
-    const [requested, stranger] = [await calls.request("web"), await f.anotherTeam("strangers")];
+    const [requested, stranger] = [await calls.request("web"), await fixture.anotherTeam("strangers")];
     expect((await calls.start(requested, { steps: "RUN" }, stranger)).status).toBe(400);
     expect((await calls.status(requested)).status).toBe("waiting");
   });
 
   test("starts from the template that replaces its image", async () => {
     const held = calls.hold();
-    f.templatesOf.set("e2bdev/base", "base");
-    f.templatesOf.set("debian", "nowhere");
+    fixture.templatesOf.set("e2bdev/base", "base");
+    fixture.templatesOf.set("debian", "nowhere");
     const requested = await calls.request("web");
     await calls.start(requested, { fromTemplate: null, fromImage: "e2bdev/base" });
     await held.begun(requested);
@@ -307,35 +307,35 @@ describe("a started build", () => {
     });
     held.end(requested, { isReady: false, step: "base", message: "401" });
     await calls.ended(requested);
-    const stored = JSON.stringify(await f.store.builds.byId(requested.buildID));
+    const stored = JSON.stringify(await fixture.store.builds.byId(requested.buildID));
     expect(stored).toContain("serve");
-    for (const text of [stored, ...f.logLines]) expect(text).not.toContain("SECRET");
+    for (const text of [stored, ...fixture.logLines]) expect(text).not.toContain("SECRET");
   });
 });
 
 describe("other teams", () => {
   test("find neither the template nor its builds", async () => {
     const build = await calls.begin("web");
-    const key = { "X-API-Key": await f.anotherTeam("other") };
+    const key = { "X-API-Key": await fixture.anotherTeam("other") };
     const path = `/templates/${build.templateID}`;
     const { buildID } = build;
     for (const rest of [`/builds/${buildID}/status`, `/builds/${buildID}/logs`, `/files/${"0".repeat(64)}`]) {
-      expect((await f.call("GET", path + rest, undefined, key)).status).toBe(404);
+      expect((await fixture.call("GET", path + rest, undefined, key)).status).toBe(404);
     }
-    expect((await f.call("POST", `/v2${path}/builds/${build.buildID}`, { fromTemplate: "base" }, key)).status).toBe(
-      404,
-    );
+    expect(
+      (await fixture.call("POST", `/v2${path}/builds/${build.buildID}`, { fromTemplate: "base" }, key)).status,
+    ).toBe(404);
   });
 
   test("reading an unknown build is 400, starting it 404; an invalid id is 400", async () => {
     const { templateID } = await calls.request("web");
     const unknown = "5a4d1075-ba5e-4000-8000-000000000001";
     const answers = [
-      await f.call("GET", `/templates/${templateID}/builds/${unknown}/status`),
-      await f.call("GET", `/templates/${templateID}/builds/${unknown}/logs`),
-      await f.call("POST", `/v2/templates/${templateID}/builds/${unknown}`, { fromTemplate: "base" }),
-      await f.call("GET", `/templates/${templateID}/builds/x/status`),
-      await f.call("POST", `/v2/templates/${templateID}/builds/x`, { fromTemplate: "base" }),
+      await fixture.call("GET", `/templates/${templateID}/builds/${unknown}/status`),
+      await fixture.call("GET", `/templates/${templateID}/builds/${unknown}/logs`),
+      await fixture.call("POST", `/v2/templates/${templateID}/builds/${unknown}`, { fromTemplate: "base" }),
+      await fixture.call("GET", `/templates/${templateID}/builds/x/status`),
+      await fixture.call("POST", `/v2/templates/${templateID}/builds/x`, { fromTemplate: "base" }),
     ];
     expect(answers.map(({ status }) => status)).toEqual([400, 400, 404, 400, 400]);
   });

@@ -23,7 +23,7 @@ const DEFINITION: BuiltinDefinition = {
   firstBuild: () => `00000000-0000-4000-8000-0000000000${version === "v1" ? "01" : "02"}`,
 };
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let outcome: PromiseWithResolvers<BuildOutcome>;
 let requests: BuildRequest[];
 let endings: number;
@@ -31,19 +31,19 @@ let endings: number;
 beforeEach(async () => {
   version = "v1";
   removed.clear();
-  f = await ControlFixture.open();
-  f.definitions = [DEFINITION];
-  await f.restart();
+  fixture = await ControlFixture.open();
+  fixture.definitions = [DEFINITION];
+  await fixture.restart();
   [requests, endings] = [[], 0];
   next();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 /** From here on builds end when the test says so. */
 function next(): void {
   outcome = Promise.withResolvers();
   const { promise } = outcome;
-  f.host.buildAs = (request) => {
+  fixture.host.buildAs = (request) => {
     requests.push(request);
     return promise;
   };
@@ -58,21 +58,21 @@ const ready = (): BuildOutcome => ({
   checkpoint: `start-${version}`,
 });
 
-const create = (templateID = "pocket"): Promise<Reply> => f.call("POST", "/sandboxes", { templateID });
+const create = (templateID = "pocket"): Promise<Reply> => fixture.call("POST", "/sandboxes", { templateID });
 
 /** The request that made the last sandbox. */
-const started = () => f.host.requestOf(f.host.running.at(-1) ?? "");
+const started = () => fixture.host.requestOf(fixture.host.running.at(-1) ?? "");
 
 /** The build with this number, once the host has started it. */
 async function begun(number: number): Promise<Partial<BuildRequest>> {
-  await f.until(() => requests.length >= number);
+  await fixture.until(() => requests.length >= number);
   return requests[number - 1] ?? {};
 }
 
 async function ended(result: BuildOutcome): Promise<void> {
   const { id = "" } = await begun(++endings);
   outcome.resolve(result);
-  await f.until(async () => ["ready", "error"].includes((await f.store.builds.byId(id))?.status ?? ""));
+  await fixture.until(async () => ["ready", "error"].includes((await fixture.store.builds.byId(id))?.status ?? ""));
 }
 
 describe("a create from a built-in template that is not built", () => {
@@ -82,8 +82,8 @@ describe("a create from a built-in template that is not built", () => {
     expect(reply.headers.get("Retry-After")).toBe("5");
     expect(reply.body.message).toContain("build 00000000-0000-4000-8000-000000000001, 0 s so far; it has just begun");
     const { id = "" } = await begun(1);
-    f.host.logBuild(id, [{ at: f.clock.now(), level: "info", message: "Unpacking", step: "base" }]);
-    await f.advance(7_000);
+    fixture.host.logBuild(id, [{ at: fixture.clock.now(), level: "info", message: "Unpacking", step: "base" }]);
+    await fixture.advance(7_000);
     expect((await create()).body.message).toContain("7 s so far; step base: Unpacking");
     expect(requests).toMatchObject([
       {
@@ -137,7 +137,7 @@ describe("a create from a built-in template that is not built", () => {
     await create();
     await ended(ready());
     removed.add("pocket-v1");
-    await f.restart();
+    await fixture.restart();
     next();
     expect((await create()).body.error_code).toBe("template_building");
     removed.clear();
@@ -147,20 +147,20 @@ describe("a create from a built-in template that is not built", () => {
   });
 
   test("keeps one sandbox of it ready from then on, unless the setting is zero", async () => {
-    const kept = () => f.host.kept.find(({ kind }) => kind.templateId === DEFINITION.id);
+    const kept = () => fixture.host.kept.find(({ kind }) => kind.templateId === DEFINITION.id);
     await create();
     await ended(ready());
-    await f.until(() => kept() !== undefined);
+    await fixture.until(() => kept() !== undefined);
     expect(kept()).toMatchObject({ count: 1, checkpoint: "start-v1" });
-    await setKeptReady(f.store, "default", { written: "pocket", count: 3 }, [DEFINITION]);
-    await f.restart();
-    await f.until(() => kept()?.count === 3);
+    await setKeptReady(fixture.store, "default", { written: "pocket", count: 3 }, [DEFINITION]);
+    await fixture.restart();
+    await fixture.until(() => kept()?.count === 3);
   });
 
   test("of a blocked team starts nothing", async () => {
-    await f.store.people.setLimits(f.firstRun.teamId, { blocked: true });
+    await fixture.store.people.setLimits(fixture.firstRun.teamId, { blocked: true });
     expect((await create()).status).toBe(404);
-    expect(await f.store.builds.unfinished("building", DEFINITION.id)).toEqual([]);
+    expect(await fixture.store.builds.unfinished("building", DEFINITION.id)).toEqual([]);
   });
 
   test("of an unknown tag is rejected, and nothing is built", async () => {
@@ -171,7 +171,7 @@ describe("a create from a built-in template that is not built", () => {
   test("starts the build again after a restart during the build", async () => {
     await create();
     await begun(1);
-    await f.restart();
+    await fixture.restart();
     next();
     expect((await create()).body.error_code).toBe("template_building");
     await begun(2);
@@ -179,13 +179,13 @@ describe("a create from a built-in template that is not built", () => {
 });
 
 describe("a build ahead of demand", () => {
-  const build = (report: (line: string) => void = () => undefined) => f.control.buildTemplate("pocket", report);
+  const build = (report: (line: string) => void = () => undefined) => fixture.control.buildTemplate("pocket", report);
 
   test("resolves when the template is ready, and passes the build's log on", async () => {
     const received: string[] = [];
     const built = build((line) => received.push(line));
     const { id = "" } = await begun(1);
-    f.host.logBuild(id, [{ at: 0, level: "info", message: "Unpacking", step: "base" }]);
+    fixture.host.logBuild(id, [{ at: 0, level: "info", message: "Unpacking", step: "base" }]);
     await ended(ready());
     await built;
     expect(received).toEqual(["Unpacking"]);
@@ -204,7 +204,7 @@ describe("a build ahead of demand", () => {
   });
 
   test("of an unknown name is rejected", async () => {
-    await expect(f.control.buildTemplate("rocket", () => undefined)).rejects.toMatchObject({ status: 404 });
+    await expect(fixture.control.buildTemplate("rocket", () => undefined)).rejects.toMatchObject({ status: 404 });
   });
 
   test("keeps the previous version in use until the new one is ready, and reuses it after a downgrade", async () => {
@@ -229,30 +229,30 @@ describe("a build ahead of demand", () => {
 });
 
 test("a build of the previous version is retired a day after it is unused", async () => {
-  const round = () => f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
+  const round = () => fixture.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => fixture.control.settled());
   await create();
   await ended(ready());
   const { sandboxID } = (await create()).body;
-  await f.call("POST", `/sandboxes/${sandboxID}/pause`, {});
+  await fixture.call("POST", `/sandboxes/${sandboxID}/pause`, {});
   version = "v2";
   next();
-  const built = f.control.buildTemplate("pocket", () => undefined);
+  const built = fixture.control.buildTemplate("pocket", () => undefined);
   await ended(ready());
   await built;
-  await f.advance(SUPERSEDED_BUILTIN_KEPT_MS + 1);
+  await fixture.advance(SUPERSEDED_BUILTIN_KEPT_MS + 1);
   await round();
-  expect(f.host.keptImages).toEqual(expect.arrayContaining(["pocket-v1", "pocket-v2"]));
-  expect((await f.call("POST", `/sandboxes/${sandboxID}/connect`, { timeout: 60 })).status).toBe(201);
-  await f.call("DELETE", `/sandboxes/${sandboxID}`);
+  expect(fixture.host.keptImages).toEqual(expect.arrayContaining(["pocket-v1", "pocket-v2"]));
+  expect((await fixture.call("POST", `/sandboxes/${sandboxID}/connect`, { timeout: 60 })).status).toBe(201);
+  await fixture.call("DELETE", `/sandboxes/${sandboxID}`);
   await round();
-  expect(f.host.keptImages).toContain("pocket-v2");
-  expect(f.host.keptImages).not.toContain("pocket-v1");
+  expect(fixture.host.keptImages).toContain("pocket-v2");
+  expect(fixture.host.keptImages).not.toContain("pocket-v1");
   expect((await create("pocket:v1")).status).toBe(404);
   expect((await create()).status).toBe(201);
   // After a way back it is built again.
   version = "v1";
   next();
-  const again = f.control.buildTemplate("pocket", () => undefined);
+  const again = fixture.control.buildTemplate("pocket", () => undefined);
   await ended(ready());
   await again;
   expect((await create("pocket:v1")).status).toBe(201);
@@ -260,33 +260,33 @@ test("a build of the previous version is retired a day after it is unused", asyn
 
 describe("a build requested by the command", () => {
   test("starts soon, and later requests join it", async () => {
-    const { id } = (await builtinBuild(f, DEFINITION)) ?? {};
-    expect((await builtinBuild(f, DEFINITION))?.id).toBe(id);
+    const { id } = (await builtinBuild(fixture, DEFINITION)) ?? {};
+    expect((await builtinBuild(fixture, DEFINITION))?.id).toBe(id);
     expect(requests).toEqual([]);
-    await f.idleClock.advance(2_000, () => f.control.settled());
+    await fixture.idleClock.advance(2_000, () => fixture.control.settled());
     expect((await begun(1)).id).toBe(id);
     expect((await create()).body.message).toContain(`build ${id}`);
     await ended(ready());
-    expect(await builtinBuild(f, DEFINITION)).toMatchObject({ id, status: "ready" });
+    expect(await builtinBuild(fixture, DEFINITION)).toMatchObject({ id, status: "ready" });
   });
 
   test("is started by the next server if none runs", async () => {
-    await builtinBuild(f, DEFINITION);
-    await f.restart();
+    await builtinBuild(fixture, DEFINITION);
+    await fixture.restart();
     await begun(1);
   });
 
   test("of another version than the server's is rejected", async () => {
-    const { id = "" } = (await builtinBuild(f, { ...DEFINITION, version: () => "v9" })) ?? {};
-    await f.idleClock.advance(2_000, () => f.control.settled());
-    const { status, reason } = (await f.store.builds.byId(id)) ?? {};
+    const { id = "" } = (await builtinBuild(fixture, { ...DEFINITION, version: () => "v9" })) ?? {};
+    await fixture.idleClock.advance(2_000, () => fixture.control.settled());
+    const { status, reason } = (await fixture.store.builds.byId(id)) ?? {};
     expect([status, reason?.message]).toEqual(["error", expect.stringContaining("start the server again")]);
     expect(requests).toEqual([]);
   });
 });
 
 test("a build from an unbuilt built-in template first builds that, and logs it", async () => {
-  const calls = new BuildCalls(f);
+  const calls = new BuildCalls(fixture);
   const mine = await calls.begin("mine", { fromTemplate: "pocket" });
   expect(await begun(1)).toMatchObject({ from: { kind: "builtin" } });
   expect(await calls.ended(mine)).toMatchObject({
@@ -297,7 +297,7 @@ test("a build from an unbuilt built-in template first builds that, and logs it",
 
 describe("a built-in template in the lists of every team", () => {
   const listed = async (path: string) => {
-    const found = (await f.call("GET", path)).body as unknown as { templateID: string }[];
+    const found = (await fixture.call("GET", path)).body as unknown as { templateID: string }[];
     return found.find(({ templateID }) => templateID === DEFINITION.id);
   };
 
@@ -313,7 +313,7 @@ describe("a built-in template in the lists of every team", () => {
     };
     expect(await listed("/templates")).toMatchObject(shown);
     expect(await listed("/v2/templates")).toMatchObject(shown);
-    const { status, body } = await f.call("GET", `/templates/${DEFINITION.id}`);
+    const { status, body } = await fixture.call("GET", `/templates/${DEFINITION.id}`);
     expect([status, body]).toMatchObject([200, { names: ["pocket", "pocket:v1"], builds: [] }]);
   });
 
@@ -324,13 +324,13 @@ describe("a built-in template in the lists of every team", () => {
     version = "v2";
     const shown = { names: ["pocket", "pocket:v1"], buildStatus: "ready", spawnCount: 0, lastSpawnedAt: null };
     expect(await listed("/templates")).toMatchObject(shown);
-    expect((await f.call("GET", `/templates/${DEFINITION.id}`)).body).toMatchObject({ spawnCount: 0 });
+    expect((await fixture.call("GET", `/templates/${DEFINITION.id}`)).body).toMatchObject({ spawnCount: 0 });
   });
 
   test("does not end the pages", async () => {
-    await new BuildCalls(f).request("mine");
-    const first = await f.call("GET", "/v2/templates?limit=1");
-    const rest = await f.call("GET", `/v2/templates?limit=1&nextToken=${first.headers.get("X-Next-Token")}`);
+    await new BuildCalls(fixture).request("mine");
+    const first = await fixture.call("GET", "/v2/templates?limit=1");
+    const rest = await fixture.call("GET", `/v2/templates?limit=1&nextToken=${first.headers.get("X-Next-Token")}`);
     const names = [first, rest].flatMap(({ body }) => body as unknown as { aliases: string[] }[]);
     expect(names.map(({ aliases }) => aliases[0]).sort()).toEqual(["mine", "pocket"]);
     expect(rest.headers.get("X-Next-Token")).toBeNull();
@@ -339,9 +339,9 @@ describe("a built-in template in the lists of every team", () => {
 
 test("no team can delete, tag, publish or build a built-in template", async () => {
   const refused = await Promise.all([
-    f.call("DELETE", "/templates/pocket"),
-    f.call("PATCH", "/v2/templates/pocket", { public: false }),
-    f.call("POST", "/templates/tags", { target: "pocket", tags: ["mine"] }),
+    fixture.call("DELETE", "/templates/pocket"),
+    fixture.call("PATCH", "/v2/templates/pocket", { public: false }),
+    fixture.call("POST", "/templates/tags", { target: "pocket", tags: ["mine"] }),
   ]);
   expect(refused.map(({ status }) => status)).toEqual([403, 403, 403]);
 });

@@ -4,20 +4,20 @@ import { createAccessToken } from "../access/keys.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { baseTemplate, ControlFixture, NOW } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let calls: BuildCalls;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  calls = new BuildCalls(f);
+  fixture = await ControlFixture.open();
+  calls = new BuildCalls(fixture);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 let bearer: Record<string, string>;
 beforeEach(async () => {
-  const { secret } = await createAccessToken(f, { userId: f.firstRun.userId, name: "t" });
+  const { secret } = await createAccessToken(fixture, { userId: fixture.firstRun.userId, name: "t" });
   bearer = { Authorization: `Bearer ${secret}` };
 });
-const post = (path: string, body: Record<string, unknown>) => f.call("POST", path, body, bearer);
+const post = (path: string, body: Record<string, unknown>) => fixture.call("POST", path, body, bearer);
 
 test("a Dockerfile is built at once, and a later start changes nothing", async () => {
   const held = calls.hold();
@@ -31,10 +31,10 @@ test("a Dockerfile is built at once, and a later start changes nothing", async (
     cpuCount: 1,
   });
   const path = `/templates/${build.templateID}/builds/${build.buildID}`;
-  const again = await f.call("POST", path, undefined, bearer);
+  const again = await fixture.call("POST", path, undefined, bearer);
   expect([again.status, again.headers.get("content-length")]).toEqual([202, "0"]);
-  expect((await f.call("POST", `/v2${path}`, { fromImage: "x" })).status).toBe(202);
-  f.host.logBuild(build.buildID, [{ at: NOW, level: "info", message: "hello", step: "1" }]);
+  expect((await fixture.call("POST", `/v2${path}`, { fromImage: "x" })).status).toBe(202);
+  fixture.host.logBuild(build.buildID, [{ at: NOW, level: "info", message: "hello", step: "1" }]);
   held.end(build);
   expect(await calls.ended(build)).toMatchObject({
     status: "ready",
@@ -73,11 +73,11 @@ test.each([
 
 test("a build for a template of another user is 404, and an API key is rejected", async () => {
   expect((await post(`/templates/${baseTemplate.id}`, { dockerfile: "FROM x" })).status).toBe(404);
-  expect((await f.call("POST", "/templates", { dockerfile: "FROM x" })).status).toBe(401);
+  expect((await fixture.call("POST", "/templates", { dockerfile: "FROM x" })).status).toBe(401);
 });
 
 test("a build without a Dockerfile cannot be started by the older route", async () => {
   const { templateID, buildID } = await calls.request("web");
-  const reply = await f.call("POST", `/templates/${templateID}/builds/${buildID}`, undefined, bearer);
+  const reply = await fixture.call("POST", `/templates/${templateID}/builds/${buildID}`, undefined, bearer);
   expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("has no Dockerfile")]);
 });

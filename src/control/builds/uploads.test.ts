@@ -17,22 +17,22 @@ const HASH = "ab".repeat(32);
 const TAR = tarOf({ "a.txt": "content" });
 const MAX = 4096;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let build: Requested;
 let server: ReturnType<typeof Bun.serve>;
 let fromTrustedProxy: boolean;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  f.buildLimits = { uploadMaxBytes: MAX };
-  await f.restart();
-  build = await new BuildCalls(f).request("web");
+  fixture = await ControlFixture.open();
+  fixture.buildLimits = { uploadMaxBytes: MAX };
+  await fixture.restart();
+  build = await new BuildCalls(fixture).request("web");
   fromTrustedProxy = false;
-  const fetch = (request: Request) => f.control.handle(request, { address: "127.0.0.1", fromTrustedProxy });
+  const fetch = (request: Request) => fixture.control.handle(request, { address: "127.0.0.1", fromTrustedProxy });
   server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch });
 });
 afterEach(async () => {
   await server.stop(true);
-  await f[Symbol.asyncDispose]();
+  await fixture[Symbol.asyncDispose]();
 });
 
 interface Link {
@@ -42,15 +42,15 @@ interface Link {
 
 async function link(hash = HASH, headers: Record<string, string> = {}): Promise<Link> {
   const path = `${server.url.origin}/templates/${build.templateID}/files/${hash}`;
-  const response = await fetch(path, { headers: { "X-API-Key": f.apiKey, ...headers } });
+  const response = await fetch(path, { headers: { "X-API-Key": fixture.apiKey, ...headers } });
   expect(response.status).toBe(201);
   return (await response.json()) as Link;
 }
 
 const put = (url: string, body: Uint8Array<ArrayBuffer> | ReadableStream, headers = {}) =>
   fetch(url, { method: "PUT", body, headers });
-const blobs = async () => (await f.blobs.list("")).map(({ name }) => name);
-const own = (hash: string) => `files/${f.firstRun.teamId}/${hash}`;
+const blobs = async () => (await fixture.blobs.list("")).map(({ name }) => name);
+const own = (hash: string) => `files/${fixture.firstRun.teamId}/${hash}`;
 
 test("a link accepts an archive without a key, and the files are present from then on", async () => {
   const { present, url } = await link();
@@ -58,7 +58,7 @@ test("a link accepts an archive without a key, and the files are present from th
   const response = await put(url, TAR);
   expect([response.status, await response.text()]).toEqual([204, ""]);
   expect(await blobs()).toEqual([own(HASH)]);
-  expect(await new Response(await f.blobs.open(own(HASH))).bytes()).toEqual(TAR);
+  expect(await new Response(await fixture.blobs.open(own(HASH))).bytes()).toEqual(TAR);
   expect(await link()).toMatchObject({ present: true, url: expect.stringContaining("signature=") });
 });
 
@@ -71,9 +71,11 @@ test("gzip and a stream without a length are accepted", async () => {
 
 test("files belong to one team", async () => {
   await put((await link()).url, TAR);
-  const key = await f.anotherTeam("other");
-  const other = await new BuildCalls(f).request("web", {}, key);
-  const reply = await f.call("GET", `/templates/${other.templateID}/files/${HASH}`, undefined, { "X-API-Key": key });
+  const key = await fixture.anotherTeam("other");
+  const other = await new BuildCalls(fixture).request("web", {}, key);
+  const reply = await fixture.call("GET", `/templates/${other.templateID}/files/${HASH}`, undefined, {
+    "X-API-Key": key,
+  });
   expect(reply.body).toMatchObject({ present: false });
 });
 
@@ -86,8 +88,8 @@ test("the link has the prefix and scheme of a trusted proxy only", async () => {
 });
 
 test("the link begins with the server's public URL, whatever the request and a proxy say", async () => {
-  f.publicUrl = "https://public.test/e2b";
-  await f.restart();
+  fixture.publicUrl = "https://public.test/e2b";
+  await fixture.restart();
   fromTrustedProxy = true;
   const path = `/templates/${build.templateID}/files/${HASH}`;
   expect((await link(HASH, { "X-Forwarded-Proto": "http" })).url).toStartWith(`https://public.test/e2b${path}?`);
@@ -113,10 +115,10 @@ describe("is rejected and not stored:", () => {
 
   test("a link of another server, an expired one, or one of a deleted template", async () => {
     const { url } = await link();
-    await f.advance(UPLOAD_LINK_SECONDS * 1000);
+    await fixture.advance(UPLOAD_LINK_SECONDS * 1000);
     expect((await put(url, TAR)).status).toBe(403);
     const fresh = await link();
-    await f.call("DELETE", "/templates/web");
+    await fixture.call("DELETE", "/templates/web");
     expect((await put(fresh.url, TAR)).status).toBe(403);
   });
 
@@ -126,7 +128,7 @@ describe("is rejected and not stored:", () => {
   });
 
   test.each(["x", "A".repeat(64), "ab".repeat(33), "..%2F..%2Fetc"])("the hash %s", async (hash) => {
-    expect((await f.call("GET", `/templates/${build.templateID}/files/${hash}`)).status).toBe(400);
+    expect((await fixture.call("GET", `/templates/${build.templateID}/files/${hash}`)).status).toBe(400);
   });
 
   test("a body that is not an archive", async () => {
@@ -160,7 +162,7 @@ describe("is rejected and not stored:", () => {
   ])("an interrupted body, %s", async (_, head) => {
     const url = new URL((await link()).url);
     await exchange(Number(url.port), url.hostname, [head(url), TAR.slice(0, 1536)], "hang up");
-    await f.until(() => f.logLines.some((line) => line.includes('"PUT"')));
+    await fixture.until(() => fixture.logLines.some((line) => line.includes('"PUT"')));
   });
 });
 
@@ -169,7 +171,7 @@ test("concurrent uploads of a team are bounded, and one above gets a Retry-After
     Array.from({ length: UPLOADS_AT_ONCE_PER_TEAM + 1 }, (_, at) => link(at.toString(16).padStart(64, "0"))),
   );
   const [last, ...first] = urls.toReversed();
-  const receives = spyOn(f.blobs, "put");
+  const receives = spyOn(fixture.blobs, "put");
   const finish = Promise.withResolvers<void>();
   const held = () =>
     new ReadableStream({
@@ -181,7 +183,7 @@ test("concurrent uploads of a team are bounded, and one above gets a Retry-After
       },
     });
   const responses = first.map(({ url }) => put(url, held()));
-  await f.until(() => receives.mock.calls.length === UPLOADS_AT_ONCE_PER_TEAM);
+  await fixture.until(() => receives.mock.calls.length === UPLOADS_AT_ONCE_PER_TEAM);
   const refused = await put(last?.url ?? "", TAR);
   expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
   expect((await refused.json()).message).toBe("this team has 32 uploads under way; wait for one of them");
@@ -191,7 +193,7 @@ test("concurrent uploads of a team are bounded, and one above gets a Retry-After
 
 test("stored files of a team are bounded in number and in bytes", async () => {
   const { url } = await link();
-  const kept = spyOn(f.blobs, "list");
+  const kept = spyOn(fixture.blobs, "list");
   const blob = { name: "x", bytes: 1, usedAt: 0 };
   for (const many of [Array(UPLOADS_PER_TEAM_MAX).fill(blob), [{ ...blob, bytes: UPLOADS_PER_TEAM_MAX_BYTES }]]) {
     kept.mockResolvedValueOnce(many);
@@ -207,16 +209,16 @@ test("stored files of a team are bounded in number and in bytes", async () => {
 test("a stop of the server aborts uploads", async () => {
   const { hostname, port, pathname, search } = new URL((await link()).url);
   const head = `PUT ${pathname}${search} HTTP/1.1\r\nHost: a\r\nContent-Length: ${TAR.length}\r\n\r\n`;
-  const receives = spyOn(f.blobs, "put");
+  const receives = spyOn(fixture.blobs, "put");
   const answer = exchange(Number(port), hostname, [head, TAR.slice(0, 1024)]);
-  await f.until(() => receives.mock.calls.length > 0);
-  await f.restart();
+  await fixture.until(() => receives.mock.calls.length > 0);
+  await fixture.restart();
   expect(await answer).toStartWith("HTTP/1.1 503 ");
   expect(await blobs()).toEqual([]);
 });
 
 test("files that no build has used for long are removed, except those that a build needs", async () => {
-  const calls = new BuildCalls(f);
+  const calls = new BuildCalls(fixture);
   const used = "cd".repeat(32);
   for (const hash of [HASH, used]) await put((await link(hash)).url, TAR);
   const held = calls.hold();
@@ -224,9 +226,9 @@ test("files that no build has used for long are removed, except those that a bui
   expect((await calls.start(build, { steps })).status).toBe(202);
   await held.begun(build);
   expect(held.requests[0]?.steps).toMatchObject([{ type: "copy", files: own(used) }]);
-  f.clock.jump(UPLOADS_KEPT_MS);
-  await f.idleClock.advance(UPLOADS_SWEEP_MS, () => f.control.settled());
-  await f.control.settled();
+  fixture.clock.jump(UPLOADS_KEPT_MS);
+  await fixture.idleClock.advance(UPLOADS_SWEEP_MS, () => fixture.control.settled());
+  await fixture.control.settled();
   expect(await blobs()).toEqual([own(used)]);
 });
 
@@ -234,15 +236,15 @@ test("files that no build has used for long are removed, except those that a bui
 test("files that a client was told about during a removal are kept", async () => {
   const request = "cd".repeat(32);
   for (const hash of [HASH, request]) await put((await link(hash)).url, TAR);
-  f.clock.jump(UPLOADS_KEPT_MS);
-  const remove = f.blobs.remove.bind(f.blobs);
-  spyOn(f.blobs, "remove").mockImplementationOnce(async (name) => {
+  fixture.clock.jump(UPLOADS_KEPT_MS);
+  const remove = fixture.blobs.remove.bind(fixture.blobs);
+  spyOn(fixture.blobs, "remove").mockImplementationOnce(async (name) => {
     expect(name).toBe(own(HASH));
     expect((await link(request)).present).toBe(true);
     await remove(name);
   });
-  await f.idleClock.advance(UPLOADS_SWEEP_MS, () => f.control.settled());
-  await f.control.settled();
+  await fixture.idleClock.advance(UPLOADS_SWEEP_MS, () => fixture.control.settled());
+  await fixture.control.settled();
   expect(await blobs()).toEqual([own(request)]);
 });
 

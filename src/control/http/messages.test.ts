@@ -9,15 +9,15 @@ const WEBHOOK = { name: "w", url: "https://example.com/", events: ["sandbox.life
 const INT64 = "an integer from 0 to 9223372036854775807";
 const LEVELS = '"debug", "info", "warn", "error"';
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let id: string;
 let webhook: string;
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  id = await f.create({ timeout: 3600 });
-  webhook = ((await f.call("POST", "/events/webhooks", WEBHOOK)).body as unknown as { id: string }).id;
+  fixture = await ControlFixture.open();
+  id = await fixture.create({ timeout: 3600 });
+  webhook = ((await fixture.call("POST", "/events/webhooks", WEBHOOK)).body as unknown as { id: string }).id;
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 const actual = (path: string) =>
   path.replace("{sandboxID}", id).replace("{webhookID}", webhook).replace("{templateID}", "none");
@@ -64,7 +64,7 @@ describe("a query", () => {
     ["/events/sandboxes", "orderAsc=1", 'orderAsc must be one of "true", "false", got "1"'],
     ["/events/webhooks/{webhookID}/deliveries", "end=9", 'end must be a time such as 2027-01-15T08:00:00Z, got "9"'],
   ])("%s?%s", async (path, query, complaint) => {
-    const { status, body } = await f.call("GET", `${actual(path)}?${query}`);
+    const { status, body } = await fixture.call("GET", `${actual(path)}?${query}`);
     expect([status, body.message]).toEqual([400, `validation error: ${complaint}`]);
   });
 
@@ -74,7 +74,7 @@ describe("a query", () => {
     ["/v2/sandboxes/{sandboxID}/logs", "cursor=9223372036854775807"],
     ["/sandboxes/{sandboxID}/metrics", "start=0&end=9223372036854775807"],
   ])("%s?%s is taken", async (path, query) => {
-    expect((await f.call("GET", `${actual(path)}?${query}`)).status).toBe(200);
+    expect((await fixture.call("GET", `${actual(path)}?${query}`)).status).toBe(200);
   });
 });
 
@@ -113,7 +113,7 @@ describe("a body", () => {
       "signatureSecret must have at most 256 characters, got 280",
     ],
   ])("POST %s %s", async (path, sent, complaint) => {
-    const { status, body } = await f.call("POST", actual(path), sent);
+    const { status, body } = await fixture.call("POST", actual(path), sent);
     expect([status, body.message]).toEqual([400, `validation error: ${complaint}`]);
   });
 });
@@ -125,7 +125,7 @@ const ODD_VALUES = ["", "x", "\u0000", 1.5, -1, 2 ** 53, -(2 ** 53), true, [], {
 
 test("every invalid value of any parameter or field gets a message that names the problem", async () => {
   const seen: string[] = [];
-  const note = (where: string, { status, body }: Awaited<ReturnType<typeof f.call>>, value: unknown) => {
+  const note = (where: string, { status, body }: Awaited<ReturnType<typeof fixture.call>>, value: unknown) => {
     expect(status, where).toBeLessThan(500);
     if (status < 400) return;
     seen.push(body.message);
@@ -137,7 +137,7 @@ test("every invalid value of any parameter or field gets a message that names th
     for (const name of Object.keys(route.query?.shape ?? {})) {
       for (const value of [...ODD_QUERIES, "x".repeat(5_000)]) {
         const where = `${actual(route.path)}?${name}=${encodeURIComponent(value)}`;
-        note(where.slice(0, 200), await f.call(route.method, where), value);
+        note(where.slice(0, 200), await fixture.call(route.method, where), value);
       }
     }
     const schema = route.body && innermost(route.body.schema);
@@ -147,7 +147,7 @@ test("every invalid value of any parameter or field gets a message that names th
         const usual = { ...WEBHOOK, templateID: "none", timeout: 60, target: "none", tags: ["v1"], alias: "none" };
         // For another sandbox, so that none is paused or ended on the way.
         const path = actual(route.path).replace(id, "i0");
-        const reply = await f.call(route.method, path, { ...usual, [name]: value });
+        const reply = await fixture.call(route.method, path, { ...usual, [name]: value });
         note(`${route.method} ${route.path} ${name} ${JSON.stringify(value).slice(0, 40)}`, reply, value);
       }
     }

@@ -2,14 +2,14 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { routes } from "../routes/routes.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 test("the document describes exactly the routes there are", async () => {
-  const response = await f.control.handle(new Request("http://localhost/openapi.json"));
+  const response = await fixture.control.handle(new Request("http://localhost/openapi.json"));
   expect(response.status).toBe(200);
   const document = await response.json();
   expect(document.openapi).toBe("3.1.0");
@@ -24,7 +24,7 @@ test("the document describes exactly the routes there are", async () => {
 });
 
 test("an operation lists its parameters, responses and authentication", async () => {
-  const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
+  const document = await (await fixture.control.handle(new Request("http://localhost/openapi.json"))).json();
   const create = document.paths["/v2/sandboxes"].post;
   const ofTeam = [
     { AccessTokenAuth: [], TeamAuth: [] },
@@ -64,7 +64,7 @@ test.each([
   ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
 ])("POST %s lists every error status", async (path, statuses) => {
-  const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
+  const document = await (await fixture.control.handle(new Request("http://localhost/openapi.json"))).json();
   const listed = Object.keys(document.paths[path].post.responses).map(Number);
   expect(listed.filter((status) => status >= 400)).toEqual(statuses);
 });

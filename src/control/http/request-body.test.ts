@@ -17,14 +17,14 @@ import { REQUEST_BODY_MS } from "./request-body.ts";
 
 const MIB = 1024 * 1024;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 /** A body that comes piece by piece, as the test sends them. */
-function slowBody(path: string, apiKey = f.apiKey, announced?: number) {
+function slowBody(path: string, apiKey = fixture.apiKey, announced?: number) {
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   const writer = writable.getWriter();
   const request = new Request(`http://localhost${path}`, {
@@ -34,7 +34,7 @@ function slowBody(path: string, apiKey = f.apiKey, announced?: number) {
   });
   if (announced !== undefined) request.headers.set("Content-Length", String(announced));
   let status = 0;
-  const answered = f.control.handle(request).then(async (response) => {
+  const answered = fixture.control.handle(request).then(async (response) => {
     status = response.status;
     const { message } = (await response.json()) as { message: string };
     return { status, message, retryAfter: response.headers.get("retry-after") };
@@ -55,9 +55,9 @@ const padded = (text: string, bytes: number) => text + " ".repeat(bytes - text.l
 
 describe("a body", () => {
   test("has at most 1 MiB by default, with or without a Content-Length", async () => {
-    const path = `/sandboxes/${await f.create()}/timeout`;
-    expect((await f.call("POST", path, padded('{"timeout":9}', REQUEST_BODY_MAX_BYTES))).status).toBe(204);
-    const announced = await f.call("POST", path, padded('{"timeout":9}', REQUEST_BODY_MAX_BYTES + 1));
+    const path = `/sandboxes/${await fixture.create()}/timeout`;
+    expect((await fixture.call("POST", path, padded('{"timeout":9}', REQUEST_BODY_MAX_BYTES))).status).toBe(204);
+    const announced = await fixture.call("POST", path, padded('{"timeout":9}', REQUEST_BODY_MAX_BYTES + 1));
     expect([announced.status, announced.body.message]).toEqual([413, expect.stringContaining("1048576 bytes")]);
     const slow = slowBody(path);
     const spaces = new Uint8Array(MIB / 4).fill(32);
@@ -71,13 +71,14 @@ describe("a body", () => {
   });
 
   test("of exactly 4 MiB creates a sandbox, and a longer one does not", async () => {
-    const create = (bytes: number) => f.call("POST", "/sandboxes", padded('{"templateID":"base"}', bytes));
+    const create = (bytes: number) => fixture.call("POST", "/sandboxes", padded('{"templateID":"base"}', bytes));
     expect((await create(REQUEST_LARGE_BODY_MAX_BYTES)).status).toBe(201);
     expect((await create(REQUEST_LARGE_BODY_MAX_BYTES + 1)).status).toBe(413);
   });
 
   test("has a bounded number of values, and is rejected before it is complete", async () => {
-    const create = (entries: number) => f.call("POST", "/sandboxes", { network: { allowOut: Array(entries).fill(7) } });
+    const create = (entries: number) =>
+      fixture.call("POST", "/sandboxes", { network: { allowOut: Array(entries).fill(7) } });
     expect((await create(REQUEST_VALUES_MAX - 3)).body.message).toMatch(/^validation error: .*; and \d+ more$/);
     const { status, body } = await create(REQUEST_VALUES_MAX);
     expect([status, body.message]).toEqual([400, `the body has more than ${REQUEST_VALUES_MAX} values`]);
@@ -88,8 +89,8 @@ describe("a body", () => {
 
   test("has a bounded depth, and is rejected before it is complete", async () => {
     const nested = (levels: number) => `{"templateID":"base","mcp":${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}`;
-    expect((await f.call("POST", "/sandboxes", nested(JSON_DEPTH_MAX - 1))).status).toBe(201);
-    expect((await f.call("POST", "/sandboxes", nested(JSON_DEPTH_MAX))).status).toBe(400);
+    expect((await fixture.call("POST", "/sandboxes", nested(JSON_DEPTH_MAX - 1))).status).toBe(201);
+    expect((await fixture.call("POST", "/sandboxes", nested(JSON_DEPTH_MAX))).status).toBe(400);
     const slow = slowBody("/sandboxes");
     await slow.send("[".repeat(JSON_DEPTH_MAX + 1));
     const { status, message } = await slow.answered;
@@ -99,9 +100,9 @@ describe("a body", () => {
   test("that does not arrive in time is rejected", async () => {
     const slow = slowBody("/sandboxes");
     await slow.send('{"templateID":');
-    await f.advance(REQUEST_BODY_MS - 1);
+    await fixture.advance(REQUEST_BODY_MS - 1);
     expect(slow.isAnswered).toBe(false);
-    await f.advance(1);
+    await fixture.advance(1);
     const { status, message } = await slow.answered;
     expect([status, message]).toEqual([408, "the body did not arrive within 60 s, only 14 bytes of it"]);
   });
@@ -135,21 +136,21 @@ describe("concurrent bodies", () => {
     const fitting = BODIES_PER_TEAM_MAX_BYTES / held;
     const bodies = [];
     for (let nth = 0; nth < fitting; nth++) bodies.push(await hold());
-    await f.advance((1000 * BODY_BYTES_PER_TEAM_BURST) / BODY_BYTES_PER_TEAM_PER_SECOND);
+    await fixture.advance((1000 * BODY_BYTES_PER_TEAM_BURST) / BODY_BYTES_PER_TEAM_PER_SECOND);
     const create = { templateID: "base" };
-    const refused = await f.call("POST", "/sandboxes", create);
+    const refused = await fixture.call("POST", "/sandboxes", create);
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(refused.body.message).toBe(
       `this team may have ${BODIES_PER_TEAM_MAX_BYTES} bytes of request bodies under way, and sent more; ` +
         "send less at once, or try again after Retry-After seconds",
     );
-    const other = { "X-API-Key": await f.anotherTeam("other") };
-    expect((await f.call("POST", "/sandboxes", create, other)).status).toBe(201);
-    expect((await f.call("GET", "/sandboxes")).status).toBe(200);
+    const other = { "X-API-Key": await fixture.anotherTeam("other") };
+    expect((await fixture.call("POST", "/sandboxes", create, other)).status).toBe(201);
+    expect((await fixture.call("GET", "/sandboxes")).status).toBe(200);
     await bodies[0]?.end();
     expect((await bodies[0]?.answered)?.status).toBe(400);
-    expect((await f.call("POST", "/sandboxes", create)).status).toBe(201);
-    await f.advance(REQUEST_BODY_MS);
+    expect((await fixture.call("POST", "/sandboxes", create)).status).toBe(201);
+    await fixture.advance(REQUEST_BODY_MS);
     expect((await Promise.all(bodies.map(({ answered }) => answered))).map(({ status }) => status)).toEqual([
       400,
       ...Array(fitting - 1).fill(408),
@@ -159,24 +160,24 @@ describe("concurrent bodies", () => {
   test("of all teams are held up to one bound", async () => {
     const teams = BODIES_MAX_BYTES / BODIES_PER_TEAM_MAX_BYTES;
     for (let team = 0; team < teams; team++) {
-      const key = await f.anotherTeam(`team-${team}`);
+      const key = await fixture.anotherTeam(`team-${team}`);
       for (let nth = 0; nth < BODIES_PER_TEAM_MAX_BYTES / held; nth++) await hold(key);
     }
-    const refused = await f.call("POST", "/sandboxes", { templateID: "base" });
+    const refused = await fixture.call("POST", "/sandboxes", { templateID: "base" });
     expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining("this server takes")]);
-    await f.advance(REQUEST_BODY_MS);
-    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(201);
+    await fixture.advance(REQUEST_BODY_MS);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(201);
   });
 
   test("a team that sends more than its bytes each second gets a Retry-After", async () => {
-    const send = () => f.call("POST", "/sandboxes", padded("{}", held));
+    const send = () => fixture.call("POST", "/sandboxes", padded("{}", held));
     for (let sent = 0; sent < BODY_BYTES_PER_TEAM_BURST; sent += held) expect((await send()).status).toBe(400);
     const refused = await send();
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(refused.body.message).toContain(`${BODY_BYTES_PER_TEAM_PER_SECOND} bytes of request bodies each second`);
     // A body that announces its length is rejected unread.
-    expect((await slowBody("/sandboxes", f.apiKey, held).answered).status).toBe(429);
-    await f.advance((1_000 * held) / BODY_BYTES_PER_TEAM_PER_SECOND);
+    expect((await slowBody("/sandboxes", fixture.apiKey, held).answered).status).toBe(429);
+    await fixture.advance((1_000 * held) / BODY_BYTES_PER_TEAM_PER_SECOND);
     expect((await send()).status).toBe(400);
   });
 });

@@ -8,13 +8,13 @@ import { createControl } from "../control.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { AUTO_PAUSES_AT_ONCE } from "./transitions/pausing.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
-const read = async (id: string) => (await f.call("GET", `/sandboxes/${id}`)).body;
+const read = async (id: string) => (await fixture.call("GET", `/sandboxes/${id}`)).body;
 
 describe("create", () => {
   test.each([
@@ -30,106 +30,111 @@ describe("create", () => {
     ],
     [{ autoResume: { enabled: true } }, { autoResume: true, onTimeout: "kill" }],
   ])("%j is shown as %j", async (fields, lifecycle) => {
-    expect((await read(await f.create(fields))).lifecycle).toEqual(lifecycle as never);
+    expect((await read(await fixture.create(fields))).lifecycle).toEqual(lifecycle as never);
   });
 
   test.each([
     [{ autoPauseMemory: false }, "without autoPause"],
     [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, "autoResume"],
   ])("%j is refused", async (fields, words) => {
-    const reply = await f.call("POST", "/v2/sandboxes", { templateID: "base", ...fields });
+    const reply = await fixture.call("POST", "/v2/sandboxes", { templateID: "base", ...fields });
     expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining(words)]);
-    expect(f.host.running).toEqual([]);
+    expect(fixture.host.running).toEqual([]);
   });
 });
 
 describe("at its end", () => {
   test("the sandbox is paused, not before, and stays paused", async () => {
-    const id = await f.create({ timeout: 30, autoPause: true });
-    await f.advance(29_999);
+    const id = await fixture.create({ timeout: 30, autoPause: true });
+    await fixture.advance(29_999);
     expect((await read(id)).state).toBe("running");
-    await f.advance(1);
+    await fixture.advance(1);
     expect(await read(id)).toMatchObject({ state: "paused", endAt: new Date(NOW + 30_000).toISOString() });
-    expect([f.host.running, f.host.checkpoints.length, f.host.destroyed]).toEqual([[], 1, []]);
-    await f.advance(3_600_000);
+    expect([fixture.host.running, fixture.host.checkpoints.length, fixture.host.destroyed]).toEqual([[], 1, []]);
+    await fixture.advance(3_600_000);
     expect((await read(id)).state).toBe("paused");
-    expect(f.eventsOf(id)).toEqual(["created", "paused"]);
+    expect(fixture.eventsOf(id)).toEqual(["created", "paused"]);
   });
 
   test("without memory if that was asked for", async () => {
     const requests: boolean[] = [];
-    f.host.beforePause = async (_id, _name, { memory }) => void requests.push(memory);
-    await f.create({ timeout: 1, autoPause: true, autoPauseMemory: false });
-    await f.create({ timeout: 1, autoPause: true });
-    await f.advance(1_000);
+    fixture.host.beforePause = async (_id, _name, { memory }) => void requests.push(memory);
+    await fixture.create({ timeout: 1, autoPause: true, autoPauseMemory: false });
+    await fixture.create({ timeout: 1, autoPause: true });
+    await fixture.advance(1_000);
     expect(requests.sort()).toEqual([false, true]);
   });
 
   test("timeout 0 pauses it at once; setting it to 0 does, too", async () => {
-    const id = await f.create({ timeout: 0, autoPause: true });
+    const id = await fixture.create({ timeout: 0, autoPause: true });
     expect((await read(id)).state).toBe("paused");
-    await f.advance(0);
-    expect(f.host.checkpoints).toHaveLength(1);
-    expect((await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 })).status).toBe(201);
-    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
+    await fixture.advance(0);
+    expect(fixture.host.checkpoints).toHaveLength(1);
+    expect((await fixture.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 })).status).toBe(201);
+    expect((await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
     expect((await read(id)).state).toBe("paused");
-    await f.advance(0);
-    expect(f.host.running).toEqual([]);
+    await fixture.advance(0);
+    expect(fixture.host.running).toEqual([]);
   });
 
   test("a connect between the end and the change of the row waits and resumes the sandbox", async () => {
-    const id = await f.create({ timeout: 0, autoPause: true });
-    const connecting = f.call("POST", `/v2/sandboxes/${id}/connect`);
-    await f.advance(0);
+    const id = await fixture.create({ timeout: 0, autoPause: true });
+    const connecting = fixture.call("POST", `/v2/sandboxes/${id}/connect`);
+    await fixture.advance(0);
     expect((await connecting).status).toBe(201);
-    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+    expect(fixture.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
 
   timed("a thousand due sandboxes read as paused at once, and are checkpointed a few at a time", async () => {
-    for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 10, autoPause: true });
+    for (let nth = 0; nth < 1_000; nth++) await fixture.create({ timeout: 10, autoPause: true });
     const held = Promise.withResolvers<void>();
     let [together, most] = [0, 0];
-    f.host.beforePause = async () => {
+    fixture.host.beforePause = async () => {
       most = Math.max(most, ++together);
       await held.promise;
       together--;
     };
-    const passed = f.advance(10_000);
+    const passed = fixture.advance(10_000);
     const startedAt = performance.now();
-    await f.until(async () => (await f.store.sandboxes.inState("pausing")).length === 1_000);
+    await fixture.until(async () => (await fixture.store.sandboxes.inState("pausing")).length === 1_000);
     const tookMs = performance.now() - startedAt;
-    const { body, headers } = await f.call("GET", "/v2/sandboxes?state=running,paused&limit=100");
+    const { body, headers } = await fixture.call("GET", "/v2/sandboxes?state=running,paused&limit=100");
     expect([body.length, headers.get("x-total-running")]).toEqual([100, "0"]);
     expect(new Set(body.map(({ state }) => state))).toEqual(new Set(["paused"]));
     // A pause that a caller waits for goes before the others.
-    const last = (await f.store.sandboxes.inState("pausing")).at(-1)?.id ?? "";
-    const connecting = f.call("POST", `/v2/sandboxes/${last}/connect`);
+    const last = (await fixture.store.sandboxes.inState("pausing")).at(-1)?.id ?? "";
+    const connecting = fixture.call("POST", `/v2/sandboxes/${last}/connect`);
     held.resolve();
     expect((await connecting).status).toBe(201);
     await passed;
-    await f.control.settled();
+    await fixture.control.settled();
     expect(most).toBe(AUTO_PAUSES_AT_ONCE);
-    expect(f.host.running).toEqual([last]);
-    expect(await f.store.sandboxes.inState("pausing")).toEqual([]);
-    expect((await f.store.sandboxes.inState("paused")).length).toBe(999);
+    expect(fixture.host.running).toEqual([last]);
+    expect(await fixture.store.sandboxes.inState("pausing")).toEqual([]);
+    expect((await fixture.store.sandboxes.inState("paused")).length).toBe(999);
     // Checked last, because a retry can only begin when nothing of this try is held any more.
     expect(tookMs).toBeLessThan(100);
   });
 
   timed("within 100 ms on the real clock", async () => {
-    await f.control.close();
-    const control = createControl({ ...f.services, clock: systemClock, log: jsonLog(() => undefined), activity: {} });
+    await fixture.control.close();
+    const control = createControl({
+      ...fixture.services,
+      clock: systemClock,
+      log: jsonLog(() => undefined),
+      activity: {},
+    });
     await control.start();
     try {
       const begun = Promise.withResolvers<number>();
-      f.host.beforePause = async () => begun.resolve(Date.now());
+      fixture.host.beforePause = async () => begun.resolve(Date.now());
       const request = {
         method: "POST",
-        headers: { "X-API-Key": f.apiKey },
+        headers: { "X-API-Key": fixture.apiKey },
         body: '{"templateID":"base","timeout":1,"autoPause":true}',
       };
       const response = await control.handle(new Request("http://localhost/sandboxes", request));
-      const row = await f.store.sandboxes.byId((await response.json()).sandboxID);
+      const row = await fixture.store.sandboxes.byId((await response.json()).sandboxID);
       const late = (await begun.promise) - (row?.endAt ?? 0);
       expect(late).toBeGreaterThanOrEqual(0);
       expect(late).toBeLessThan(100);
@@ -144,108 +149,117 @@ describe("a pause that fails", () => {
 
   test("is postponed by five minutes three times, then done without memory; each is logged", async () => {
     const requests: boolean[] = [];
-    f.host.beforePause = async (_id, _name, { memory }) => {
+    fixture.host.beforePause = async (_id, _name, { memory }) => {
       requests.push(memory);
       if (memory) throw cannot;
     };
-    const id = await f.create({ timeout: 60, autoPause: true });
+    const id = await fixture.create({ timeout: 60, autoPause: true });
     for (let nth = 0; nth < 3; nth++) {
-      await f.advance(nth === 0 ? 60_000 : 300_000);
+      await fixture.advance(nth === 0 ? 60_000 : 300_000);
       expect(await read(id)).toMatchObject({
         state: "running",
-        endAt: new Date(f.clock.now() + 300_000).toISOString(),
+        endAt: new Date(fixture.clock.now() + 300_000).toISOString(),
       });
-      expect(f.find(id)).toBeDefined();
+      expect(fixture.find(id)).toBeDefined();
     }
-    await f.advance(300_000);
+    await fixture.advance(300_000);
     expect((await read(id)).state).toBe("paused");
     expect(requests).toEqual([true, true, true, false]);
-    expect(f.eventsOf(id)).toEqual(["created", "warn", "updated", "warn", "updated", "warn", "updated", "paused"]);
-    expect(f.events.find(({ event }) => event === "warn")?.note).toContain("io_uring");
-    expect(f.events.at(-1)?.note).toContain("memory was not kept");
-    expect(f.host.checkpoints).toHaveLength(1);
+    expect(fixture.eventsOf(id)).toEqual([
+      "created",
+      "warn",
+      "updated",
+      "warn",
+      "updated",
+      "warn",
+      "updated",
+      "paused",
+    ]);
+    expect(fixture.events.find(({ event }) => event === "warn")?.note).toContain("io_uring");
+    expect(fixture.events.at(-1)?.note).toContain("memory was not kept");
+    expect(fixture.host.checkpoints).toHaveLength(1);
   });
 
   test("without memory as well is retried, and the sandbox is never lost", async () => {
-    f.host.beforePause = async () => {
+    fixture.host.beforePause = async () => {
       throw new Fault(507, "the disk is full");
     };
-    const id = await f.create({ timeout: 60, autoPause: true });
-    await f.advance(60_000 + 5 * 300_000);
+    const id = await fixture.create({ timeout: 60, autoPause: true });
+    await fixture.advance(60_000 + 5 * 300_000);
     expect((await read(id)).state).toBe("running");
-    f.host.beforePause = async () => undefined;
-    await f.advance(300_000);
+    fixture.host.beforePause = async () => undefined;
+    await fixture.advance(300_000);
     expect((await read(id)).state).toBe("paused");
   });
 
   test("starts a new count in the next run", async () => {
     let failures = 2;
-    f.host.beforePause = async () => {
+    fixture.host.beforePause = async () => {
       if (failures-- > 0) throw cannot;
     };
-    const id = await f.create({ timeout: 60, autoPause: true });
-    await f.advance(60_000 + 600_000);
-    expect((await f.call("POST", `/v2/sandboxes/${id}/connect`, { timeout: 60 })).status).toBe(201);
-    expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
+    const id = await fixture.create({ timeout: 60, autoPause: true });
+    await fixture.advance(60_000 + 600_000);
+    expect((await fixture.call("POST", `/v2/sandboxes/${id}/connect`, { timeout: 60 })).status).toBe(201);
+    expect((await fixture.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
   });
 
   test("starts a new count when a client sets the timeout", async () => {
-    f.host.beforePause = async () => {
+    fixture.host.beforePause = async () => {
       throw cannot;
     };
-    const id = await f.create({ timeout: 60, autoPause: true });
+    const id = await fixture.create({ timeout: 60, autoPause: true });
     for (const [path, body] of [
       ["timeout", { timeout: 60 }],
       ["refreshes", { duration: 600 }],
     ] as const) {
-      await f.advance(60_000);
-      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
-      expect((await f.call("POST", `/sandboxes/${id}/${path}`, body)).status).toBe(204);
-      expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
+      await fixture.advance(60_000);
+      expect((await fixture.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
+      expect((await fixture.call("POST", `/sandboxes/${id}/${path}`, body)).status).toBe(204);
+      expect((await fixture.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
     }
   });
 
   test("never reuses its checkpoint name", async () => {
     const names: string[] = [];
-    f.host.beforePause = async (_id, name) => {
+    fixture.host.beforePause = async (_id, name) => {
       names.push(name);
       throw cannot;
     };
-    const id = await f.create({ timeout: 60, autoPause: true });
-    await f.advance(60_000);
-    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 });
-    await f.advance(60_000 + 300_000);
+    const id = await fixture.create({ timeout: 60, autoPause: true });
+    await fixture.advance(60_000);
+    await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 });
+    await fixture.advance(60_000 + 300_000);
     expect(names).toHaveLength(3);
     expect(new Set(names).size).toBe(3);
   });
 
   test("because the sandbox died ends it", async () => {
-    const id = await f.create({ timeout: 60, autoPause: true });
-    f.host.beforePause = async () => f.host.lose(id);
-    await f.advance(60_000);
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
-    expect(f.eventsOf(id)).toEqual(["created", "killed"]);
+    const id = await fixture.create({ timeout: 60, autoPause: true });
+    fixture.host.beforePause = async () => fixture.host.lose(id);
+    await fixture.advance(60_000);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
+    expect(fixture.eventsOf(id)).toEqual(["created", "killed"]);
   });
 });
 
 test("a kill of a sandbox in the pause queue ends it without a pause", async () => {
   const held = Promise.withResolvers<void>();
   const requests: string[] = [];
-  f.host.beforePause = async (id) => {
+  fixture.host.beforePause = async (id) => {
     requests.push(id);
     await held.promise;
   };
   const ids: string[] = [];
-  for (let nth = 0; nth <= AUTO_PAUSES_AT_ONCE; nth++) ids.push(await f.create({ timeout: 1, autoPause: true }));
-  const passed = f.advance(1_000);
-  await f.until(() => requests.length === AUTO_PAUSES_AT_ONCE);
+  for (let nth = 0; nth <= AUTO_PAUSES_AT_ONCE; nth++) ids.push(await fixture.create({ timeout: 1, autoPause: true }));
+  const passed = fixture.advance(1_000);
+  await fixture.until(() => requests.length === AUTO_PAUSES_AT_ONCE);
   const waiting = ids.find((id) => !requests.includes(id)) ?? "";
-  const killing = f.call("DELETE", `/sandboxes/${waiting}`);
-  await f.killWanted(waiting);
+  const killing = fixture.call("DELETE", `/sandboxes/${waiting}`);
+  await fixture.killWanted(waiting);
   held.resolve();
   expect((await killing).status).toBe(204);
   await passed;
   expect(requests).not.toContain(waiting);
-  expect(f.host.destroyed).toEqual([waiting]);
+  expect(fixture.host.destroyed).toEqual([waiting]);
 });

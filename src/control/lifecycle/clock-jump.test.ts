@@ -9,72 +9,72 @@ import { TRANSITION_WAIT_MS } from "./transition-wait.ts";
 
 const HOUR_MS = 3_600_000;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 test("forward past an end: ended for every reader at once, and removed within a minute", async () => {
-  const id = await f.create({ timeout: 1_800 });
-  const other = await f.create({ timeout: 7_200 });
-  f.clock.jump(HOUR_MS);
-  expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-  expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 })).status).toBe(409);
-  await f.advance(EXPIRY_SLEEP_MAX_MS);
-  expect(f.host.destroyed).toEqual([id]);
-  expect((await f.call("GET", `/sandboxes/${other}`)).status).toBe(200);
+  const id = await fixture.create({ timeout: 1_800 });
+  const other = await fixture.create({ timeout: 7_200 });
+  fixture.clock.jump(HOUR_MS);
+  expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+  expect((await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 })).status).toBe(409);
+  await fixture.advance(EXPIRY_SLEEP_MAX_MS);
+  expect(fixture.host.destroyed).toEqual([id]);
+  expect((await fixture.call("GET", `/sandboxes/${other}`)).status).toBe(200);
 });
 
 test("forward past an end with autoPause: paused, not killed, and resumable", async () => {
-  const id = await f.create({ timeout: 1_800, autoPause: true });
-  f.clock.jump(HOUR_MS);
-  await f.advance(EXPIRY_SLEEP_MAX_MS);
-  expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
-  expect((await f.call("POST", `/sandboxes/${id}/resume`, { timeout: 60 })).status).toBe(201);
-  await f.advance(59_999);
-  expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+  const id = await fixture.create({ timeout: 1_800, autoPause: true });
+  fixture.clock.jump(HOUR_MS);
+  await fixture.advance(EXPIRY_SLEEP_MAX_MS);
+  expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+  expect((await fixture.call("POST", `/sandboxes/${id}/resume`, { timeout: 60 })).status).toBe(201);
+  await fixture.advance(59_999);
+  expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
 });
 
 test("back: sandboxes end at their time, not before", async () => {
-  const id = await f.create({ timeout: 30 });
-  f.clock.jump(-HOUR_MS);
-  await f.advance(HOUR_MS + 29_999);
-  expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
-  expect(f.host.destroyed).toEqual([]);
-  await f.advance(1);
-  expect(f.host.destroyed).toEqual([id]);
+  const id = await fixture.create({ timeout: 30 });
+  fixture.clock.jump(-HOUR_MS);
+  await fixture.advance(HOUR_MS + 29_999);
+  expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+  expect(fixture.host.destroyed).toEqual([]);
+  await fixture.advance(1);
+  expect(fixture.host.destroyed).toEqual([id]);
 });
 
 test("back and forth again: no effect", async () => {
-  const id = await f.create({ timeout: 30 });
-  f.clock.jump(-HOUR_MS);
-  await f.advance(10_000);
-  f.clock.jump(HOUR_MS);
-  await f.advance(19_999);
-  expect(f.host.destroyed).toEqual([]);
-  await f.advance(EXPIRY_SLEEP_MAX_MS);
-  expect(f.host.destroyed).toEqual([id]);
+  const id = await fixture.create({ timeout: 30 });
+  fixture.clock.jump(-HOUR_MS);
+  await fixture.advance(10_000);
+  fixture.clock.jump(HOUR_MS);
+  await fixture.advance(19_999);
+  expect(fixture.host.destroyed).toEqual([]);
+  await fixture.advance(EXPIRY_SLEEP_MAX_MS);
+  expect(fixture.host.destroyed).toEqual([id]);
 });
 
 test("back while a caller waits for a pause: the wait is not longer", async () => {
-  const id = await f.create({ timeout: 7_200 });
-  const { begun, finish } = f.hold("beforePause");
-  const pausing = f.call("POST", `/sandboxes/${id}/pause`, {});
+  const id = await fixture.create({ timeout: 7_200 });
+  const { begun, finish } = fixture.hold("beforePause");
+  const pausing = fixture.call("POST", `/sandboxes/${id}/pause`, {});
   await begun;
-  const waiting = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
-  await f.until(() => f.clock.timers === 2);
-  f.clock.jump(-HOUR_MS);
-  await f.clock.advance(TRANSITION_WAIT_MS, () => Bun.sleep(1));
+  const waiting = fixture.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
+  await fixture.until(() => fixture.clock.timers === 2);
+  fixture.clock.jump(-HOUR_MS);
+  await fixture.clock.advance(TRANSITION_WAIT_MS, () => Bun.sleep(1));
   expect((await waiting).status).toBe(409);
   finish();
   expect((await pausing).status).toBe(204);
 });
 
 test("a restart after the clock was set back by a day keeps running sandboxes", async () => {
-  const id = await f.create({ timeout: 600 });
-  f.clock.jump(-24 * HOUR_MS);
-  await f.restart();
-  expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
-  expect(f.host.destroyed).toEqual([]);
+  const id = await fixture.create({ timeout: 600 });
+  fixture.clock.jump(-24 * HOUR_MS);
+  await fixture.restart();
+  expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+  expect(fixture.host.destroyed).toEqual([]);
 });

@@ -5,37 +5,37 @@ import { ControlFixture } from "../testing/control-fixture.ts";
 const DAY = 86_400;
 const OFFICIAL = { publisher: "e2b", package_version: "2.51.0" };
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let id: string;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  id = await f.create({ timeout: DAY });
+  fixture = await ControlFixture.open();
+  id = await fixture.create({ timeout: DAY });
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 const connect = (timeout: number, headers: Record<string, string> = {}) =>
-  f.call("POST", `/sandboxes/${id}/connect`, { timeout }, headers);
+  fixture.call("POST", `/sandboxes/${id}/connect`, { timeout }, headers);
 
 describe("by an official client", () => {
   test("never shortens the timeout", async () => {
     for (const timeout of [300, 0]) {
       expect((await connect(timeout, OFFICIAL)).status).toBe(200);
-      expect(await f.endOf(id)).toBe(DAY);
+      expect(await fixture.endOf(id)).toBe(DAY);
     }
-    expect(f.eventsOf(id)).toEqual(["created"]);
+    expect(fixture.eventsOf(id)).toEqual(["created"]);
   });
 
   test("extends the timeout", async () => {
     expect((await connect(2 * DAY, OFFICIAL)).status).toBe(200);
-    expect(await f.endOf(id)).toBe(2 * DAY);
+    expect(await fixture.endOf(id)).toBe(2 * DAY);
   });
 
   test("extends the timeout at most to the team's limit", async () => {
-    await f.store.people.setLimits(f.firstRun.teamId, { runSeconds: DAY + 10 });
+    await fixture.store.people.setLimits(fixture.firstRun.teamId, { runSeconds: DAY + 10 });
     expect((await connect(2 * DAY, OFFICIAL)).status).toBe(400);
-    await f.advance(20_000);
+    await fixture.advance(20_000);
     expect((await connect(DAY, OFFICIAL)).status).toBe(200);
-    expect(await f.endOf(id)).toBe(DAY + 10);
+    expect(await fixture.endOf(id)).toBe(DAY + 10);
   });
 });
 
@@ -50,12 +50,12 @@ describe("by any other client", () => {
     { publisher: "another", package_version: "2.51.0" },
   ])("%j: its end is timeout seconds from now", async (headers) => {
     expect((await connect(300, headers as Record<string, string>)).status).toBe(200);
-    expect(await f.endOf(id)).toBe(300);
+    expect(await fixture.endOf(id)).toBe(300);
   });
 
   test("timeout 0 ends it", async () => {
     expect((await connect(0)).status).toBe(200);
-    await f.advance(0);
-    expect(f.host.destroyed).toEqual([id]);
+    await fixture.advance(0);
+    expect(fixture.host.destroyed).toEqual([id]);
   });
 });

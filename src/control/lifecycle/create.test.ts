@@ -5,19 +5,19 @@ import { FakeHost } from "../../host/testing/fake-host.ts";
 import { aBuild } from "../../store/testing/rows.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 describe("create", () => {
   test("v1 without secure: 201, no token, an open runtime, 15 seconds", async () => {
-    const { status, body } = await f.call("POST", "/sandboxes", { templateID: "base" });
+    const { status, body } = await fixture.call("POST", "/sandboxes", { templateID: "base" });
     expect(status).toBe(201);
     expect<unknown>(body).toEqual({
       templateID: expect.stringMatching(/^[a-z0-9]{20}$/),
-      sandboxID: f.host.running[0],
+      sandboxID: fixture.host.running[0],
       clientID: "6532622b",
       envdVersion: expect.stringMatching(/^\d+\.\d+\.\d+$/),
       alias: "base",
@@ -25,37 +25,37 @@ describe("create", () => {
       trafficAccessToken: null,
       domain: null,
     });
-    expect(f.host.requestOf(body.sandboxID)).toMatchObject({ accessTokens: [], egress: "open", envVars: {} });
-    expect(await f.endOf(body.sandboxID)).toBe(15);
+    expect(fixture.host.requestOf(body.sandboxID)).toMatchObject({ accessTokens: [], egress: "open", envVars: {} });
+    expect(await fixture.endOf(body.sandboxID)).toBe(15);
   });
 
   test("does not wait for the disk: a crash of the machine ends the sandbox anyway", async () => {
-    const { transaction } = f.store;
+    const { transaction } = fixture.store;
     const outlasted: unknown[] = [];
-    f.store.transaction = (work, outlasts) => {
+    fixture.store.transaction = (work, outlasts) => {
       outlasted.push(outlasts);
       return transaction(work, outlasts);
     };
-    await f.create();
+    await fixture.create();
     expect(outlasted.length).toBeGreaterThan(0);
     expect(new Set(outlasted)).toEqual(new Set(["server"]));
   });
 
   test("v1 with secure: a token, and the same one opens the runtime", async () => {
-    const { body } = await f.call("POST", "/sandboxes", { templateID: "base", secure: true });
+    const { body } = await fixture.call("POST", "/sandboxes", { templateID: "base", secure: true });
     expect(body.envdAccessToken).toMatch(/^[0-9a-f]{64}$/);
-    expect<unknown>(f.host.requestOf(body.sandboxID)?.accessTokens).toEqual([body.envdAccessToken]);
+    expect<unknown>(fixture.host.requestOf(body.sandboxID)?.accessTokens).toEqual([body.envdAccessToken]);
   });
 
   test("v2: always secure, 300 seconds", async () => {
-    const { status, body } = await f.call("POST", "/v2/sandboxes", { templateID: "base", secure: false });
+    const { status, body } = await fixture.call("POST", "/v2/sandboxes", { templateID: "base", secure: false });
     expect(status).toBe(201);
     expect(body.envdAccessToken).toMatch(/^[0-9a-f]{64}$/);
-    expect(await f.endOf(body.sandboxID)).toBe(300);
+    expect(await fixture.endOf(body.sandboxID)).toBe(300);
   });
 
   test("the options reach the host, and GET shows them", async () => {
-    const id = await f.create({
+    const id = await fixture.create({
       timeout: 42,
       secure: true,
       metadata: { who: "ann", "": "odd" },
@@ -64,7 +64,7 @@ describe("create", () => {
       mcp: { server: { deep: [1, null] } },
       unknownField: { ignored: true },
     });
-    expect(f.host.requestOf(id)).toMatchObject({
+    expect(fixture.host.requestOf(id)).toMatchObject({
       envVars: { A: "x=y", B: "" },
       egress: "closed",
       kind: {
@@ -76,9 +76,9 @@ describe("create", () => {
         defaultWorkdir: "/home/user",
       },
     });
-    const row = await f.store.sandboxes.byId(id);
+    const row = await fixture.store.sandboxes.byId(id);
     expect(row?.mcp).toEqual({ server: { deep: [1, null] } });
-    const { body } = await f.call("GET", `/sandboxes/${id}`);
+    const { body } = await fixture.call("GET", `/sandboxes/${id}`);
     expect<unknown>(body).toEqual({
       templateID: row?.templateId,
       sandboxID: id,
@@ -107,47 +107,50 @@ describe("create", () => {
     [true, true, "open"],
     [false, false, "closed"],
   ] as const)("allow_internet_access %p is shown as %p", async (request, shown, egress) => {
-    const id = await f.create({ allow_internet_access: request });
-    expect((await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess).toBe(shown);
-    expect(f.host.requestOf(id)?.egress).toBe(egress);
+    const id = await fixture.create({ allow_internet_access: request });
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess).toBe(shown);
+    expect(fixture.host.requestOf(id)?.egress).toBe(egress);
   });
 
   test("allow_internet_access false adds to network, which is shown as it was sent", async () => {
     const network = { allowOut: ["1.1.1.1"], denyOut: ["9.9.9.9"] };
-    const id = await f.create({ allow_internet_access: false, network });
-    const { body } = await f.call("GET", `/sandboxes/${id}`);
+    const id = await fixture.create({ allow_internet_access: false, network });
+    const { body } = await fixture.call("GET", `/sandboxes/${id}`);
     expect([body.allowInternetAccess, body.network]).toEqual([false, { allowPublicTraffic: true, ...network }]);
     const egress = { allowRanges: ["1.1.1.1/32"], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null };
-    expect(f.host.requestOf(id)?.egress).toEqual(egress);
-    await f.call("POST", `/sandboxes/${id}/pause`);
-    await f.call("POST", `/sandboxes/${id}/resume`);
-    expect(f.host.requestOf(id)?.egress).toEqual(egress);
-    await f.call("POST", `/sandboxes/${id}/fork`);
-    expect(f.host.requestOf(f.host.running[1] ?? "")?.egress).toEqual(egress);
+    expect(fixture.host.requestOf(id)?.egress).toEqual(egress);
+    await fixture.call("POST", `/sandboxes/${id}/pause`);
+    await fixture.call("POST", `/sandboxes/${id}/resume`);
+    expect(fixture.host.requestOf(id)?.egress).toEqual(egress);
+    await fixture.call("POST", `/sandboxes/${id}/fork`);
+    expect(fixture.host.requestOf(fixture.host.running[1] ?? "")?.egress).toEqual(egress);
   });
 
   test("v1 with timeout 0: created, and over at once", async () => {
-    const id = await f.create({ timeout: 0 });
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    await f.advance(0);
-    expect(f.host.destroyed).toEqual([id]);
-    expect(f.find(id)).toBeUndefined();
+    const id = await fixture.create({ timeout: 0 });
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await fixture.advance(0);
+    expect(fixture.host.destroyed).toEqual([id]);
+    expect(fixture.find(id)).toBeUndefined();
   });
 
   test("the timeout starts when the sandbox is up", async () => {
-    f.host.beforeCreate = async () => f.clock.advance(5_000, async () => undefined);
-    expect(await f.endOf(await f.create({ timeout: 10 }))).toBe(15);
+    fixture.host.beforeCreate = async () => fixture.clock.advance(5_000, async () => undefined);
+    expect(await fixture.endOf(await fixture.create({ timeout: 10 }))).toBe(15);
   });
 
   test("the template counts its uses", async () => {
-    await f.create();
-    await f.create();
-    expect((await f.store.templates.byAlias("", "base")) ?? {}).toMatchObject({ spawnCount: 2, lastSpawnedAt: NOW });
+    await fixture.create();
+    await fixture.create();
+    expect((await fixture.store.templates.byAlias("", "base")) ?? {}).toMatchObject({
+      spawnCount: 2,
+      lastSpawnedAt: NOW,
+    });
   });
 
   test("by id, by build, in any case, with the default tag", async () => {
-    const template = (await f.store.templates.byAlias("", "base"))?.id ?? "";
-    const build = (await f.store.builds.tagged(template, "default"))?.id ?? "";
+    const template = (await fixture.store.templates.byAlias("", "base"))?.id ?? "";
+    const build = (await fixture.store.builds.tagged(template, "default"))?.id ?? "";
     for (const reference of [
       template,
       " BASE ",
@@ -155,28 +158,28 @@ describe("create", () => {
       `base:${build.toUpperCase()}`,
       `${template}:${build}`,
     ]) {
-      const { status, body } = await f.call("POST", "/sandboxes", { templateID: reference });
+      const { status, body } = await fixture.call("POST", "/sandboxes", { templateID: reference });
       expect([reference, status, body.templateID]).toEqual([reference, 201, template]);
     }
   });
 
   test("a private template is visible to its team only, and shadows a global name", async () => {
-    const theirs = await f.anotherTeam("strangers");
-    const team = await f.store.people.teamBySlug("strangers");
-    const base = await f.store.templates.byAlias("", "base");
+    const theirs = await fixture.anotherTeam("strangers");
+    const team = await fixture.store.people.teamBySlug("strangers");
+    const base = await fixture.store.templates.byAlias("", "base");
     if (!team || !base) throw new Error("the fixture has no team or template");
     const secret = { ...base, id: "secret00000000000000", teamId: team.id, public: false };
-    await f.store.templates.add(secret);
-    await f.store.templates.addAlias("strangers", "base", secret.id);
-    await f.store.builds.addFinished(aBuild(f.ids.uuid(), secret.id));
+    await fixture.store.templates.add(secret);
+    await fixture.store.templates.addAlias("strangers", "base", secret.id);
+    await fixture.store.builds.addFinished(aBuild(fixture.ids.uuid(), secret.id));
     const started = async (templateID: string, key: string) =>
-      (await f.call("POST", "/sandboxes", { templateID }, { "X-API-Key": key })).body.templateID;
+      (await fixture.call("POST", "/sandboxes", { templateID }, { "X-API-Key": key })).body.templateID;
     expect(await started("base", theirs)).toBe(secret.id);
     expect(await started("strangers/base", theirs)).toBe(secret.id);
     expect(await started(secret.id, theirs)).toBe(secret.id);
-    expect(await started("base", f.apiKey)).toBe(base.id);
-    expect(await started("strangers/base", f.apiKey)).toBeUndefined();
-    expect(await started(secret.id, f.apiKey)).toBeUndefined();
+    expect(await started("base", fixture.apiKey)).toBe(base.id);
+    expect(await started("strangers/base", fixture.apiKey)).toBeUndefined();
+    expect(await started(secret.id, fixture.apiKey)).toBeUndefined();
   });
 
   test.each([
@@ -187,8 +190,8 @@ describe("create", () => {
     ["a/b/c", 400],
     ["", 400],
   ])("template %p gets %p", async (templateID, status) => {
-    expect((await f.call("POST", "/sandboxes", { templateID })).status).toBe(status);
-    expect(f.host.running).toEqual([]);
+    expect((await fixture.call("POST", "/sandboxes", { templateID })).status).toBe(status);
+    expect(fixture.host.running).toEqual([]);
   });
 
   test.each([
@@ -213,7 +216,7 @@ describe("create", () => {
       "mcp must have at most 65536 bytes as JSON, got 80013",
     ],
   ])("%j is refused: %s", async (body, message) => {
-    const reply = await f.call("POST", "/sandboxes", body);
+    const reply = await fixture.call("POST", "/sandboxes", body);
     expect(reply.status).toBe(400);
     expect(reply.body.message).toStartWith("validation error: ");
     expect(reply.body.message).toContain(message);
@@ -221,44 +224,44 @@ describe("create", () => {
   });
 
   test("v2 with timeout 0 is refused", async () => {
-    const reply = await f.call("POST", "/v2/sandboxes", { templateID: "base", timeout: 0 });
+    const reply = await fixture.call("POST", "/v2/sandboxes", { templateID: "base", timeout: 0 });
     expect([reply.status, reply.body.message]).toEqual([400, "validation error: timeout must be at least 1, got 0"]);
   });
 
   test("a full machine and a missing image are 503", async () => {
-    await f[Symbol.asyncDispose]();
-    f = await ControlFixture.open(new FakeHost({ capacity: 1 }));
-    await f.create();
-    const full = await f.call("POST", "/sandboxes", { templateID: "base" });
+    await fixture[Symbol.asyncDispose]();
+    fixture = await ControlFixture.open(new FakeHost({ capacity: 1 }));
+    await fixture.create();
+    const full = await fixture.call("POST", "/sandboxes", { templateID: "base" });
     expect([full.status, full.body.error_code]).toEqual([503, "sandbox_capacity_unavailable"]);
     expect(full.body.message).toStartWith("Failed to place sandbox");
-    await f[Symbol.asyncDispose]();
-    f = await ControlFixture.open(new FakeHost({ images: [] }));
-    const missing = await f.call("POST", "/sandboxes", { templateID: "base" });
+    await fixture[Symbol.asyncDispose]();
+    fixture = await ControlFixture.open(new FakeHost({ images: [] }));
+    const missing = await fixture.call("POST", "/sandboxes", { templateID: "base" });
     expect([missing.status, missing.body.error_code]).toEqual([503, "sandbox_no_compatible_node"]);
   });
 
   test("a sandbox that cannot be recorded is destroyed, and nothing of it is left", async () => {
-    f.host.beforeCreate = async () => {
-      f.store.transaction = async () => {
+    fixture.host.beforeCreate = async () => {
+      fixture.store.transaction = async () => {
         throw new Fault(500, "disk full");
       };
     };
-    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(500);
-    expect(f.host.running).toEqual([]);
-    expect(f.host.destroyed).toHaveLength(1);
-    expect(f.find(f.host.destroyed[0] ?? "")).toBeUndefined();
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(500);
+    expect(fixture.host.running).toEqual([]);
+    expect(fixture.host.destroyed).toHaveLength(1);
+    expect(fixture.find(fixture.host.destroyed[0] ?? "")).toBeUndefined();
   });
 
   test("a sandbox that dies before its row is written is not handed out", async () => {
-    const { transaction } = f.store;
-    f.store.transaction = async (work) => {
-      f.host.lose(f.host.running[0] ?? "");
-      await f.control.settled();
+    const { transaction } = fixture.store;
+    fixture.store.transaction = async (work) => {
+      fixture.host.lose(fixture.host.running[0] ?? "");
+      await fixture.control.settled();
       return transaction(work);
     };
-    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
-    expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
+    expect<unknown>((await fixture.call("GET", "/sandboxes")).body).toEqual([]);
   });
 });
 
@@ -282,7 +285,7 @@ describe("a field that is too large", () => {
     [{ envVars: entries(11, "x".repeat(100_000)) }, "envVars must take at most 1048576 bytes together, got 1100045"],
   ])("case %#", async (fields, complaint) => {
     for (const path of ["/sandboxes", "/v2/sandboxes"]) {
-      const { status, body } = await f.call("POST", path, { templateID: "base", ...fields });
+      const { status, body } = await fixture.call("POST", path, { templateID: "base", ...fields });
       if (complaint === undefined) expect(status).toBe(201);
       else expect([status, body.message]).toEqual([400, `validation error: ${complaint}`]);
     }
@@ -290,36 +293,36 @@ describe("a field that is too large", () => {
 });
 
 describe("__proto__", () => {
-  const create = (fields: string) => f.call("POST", "/sandboxes", `{"templateID":"base","timeout":60,${fields}}`);
+  const create = (fields: string) => fixture.call("POST", "/sandboxes", `{"templateID":"base","timeout":60,${fields}}`);
 
   test("is a metadata key like any other: stored, shown, and filtered by", async () => {
     const { status, body } = await create('"metadata":{"__proto__":"x","constructor":"y","toString":"z"}');
     expect(status).toBe(201);
-    const other = await f.create();
+    const other = await fixture.create();
     const expected = JSON.parse('{"__proto__":"x","constructor":"y","toString":"z"}');
     const shown = [
-      (await f.call("GET", `/sandboxes/${body.sandboxID}`)).body.metadata,
-      (await f.call("GET", "/sandboxes?metadata=__proto__%3Dx")).body[0]?.metadata,
-      (await f.call("GET", "/v2/sandboxes?metadata=__proto__%3Dx")).body[0]?.metadata,
+      (await fixture.call("GET", `/sandboxes/${body.sandboxID}`)).body.metadata,
+      (await fixture.call("GET", "/sandboxes?metadata=__proto__%3Dx")).body[0]?.metadata,
+      (await fixture.call("GET", "/v2/sandboxes?metadata=__proto__%3Dx")).body[0]?.metadata,
     ];
     for (const metadata of shown) expect(Object.entries(metadata ?? {})).toEqual(Object.entries(expected));
     for (const path of ["/sandboxes", "/v2/sandboxes"]) {
-      expect((await f.call("GET", `${path}?metadata=__proto__%3Dx`)).body).toHaveLength(1);
-      expect((await f.call("GET", `${path}?metadata=__proto__%3Dy`)).body).toHaveLength(0);
+      expect((await fixture.call("GET", `${path}?metadata=__proto__%3Dx`)).body).toHaveLength(1);
+      expect((await fixture.call("GET", `${path}?metadata=__proto__%3Dy`)).body).toHaveLength(0);
     }
-    expect((await f.call("GET", `/sandboxes/${other}`)).body.metadata).toEqual({});
+    expect((await fixture.call("GET", `/sandboxes/${other}`)).body.metadata).toEqual({});
   });
 
   test("is a variable like any other, through a snapshot, too", async () => {
     const { status, body } = await create('"envVars":{"__proto__":"x","A":"b"}');
     expect(status).toBe(201);
-    expect(Object.entries(f.host.requestOf(body.sandboxID)?.envVars ?? {})).toEqual([
+    expect(Object.entries(fixture.host.requestOf(body.sandboxID)?.envVars ?? {})).toEqual([
       ["__proto__", "x"],
       ["A", "b"],
     ]);
-    const { snapshotID } = (await f.call("POST", `/sandboxes/${body.sandboxID}/snapshots`, {})).body;
-    const copy = await f.create({ templateID: snapshotID, envVars: { B: "c" } });
-    expect(Object.entries(f.host.requestOf(copy)?.envVars ?? {})).toEqual([
+    const { snapshotID } = (await fixture.call("POST", `/sandboxes/${body.sandboxID}/snapshots`, {})).body;
+    const copy = await fixture.create({ templateID: snapshotID, envVars: { B: "c" } });
+    expect(Object.entries(fixture.host.requestOf(copy)?.envVars ?? {})).toEqual([
       ["__proto__", "x"],
       ["A", "b"],
       ["B", "c"],
@@ -331,7 +334,7 @@ describe("__proto__", () => {
     const fields = ["network", "autoResume", "mcp"].map((field) => `"${field}":{"__proto__":${poison}}`);
     const { status, body } = await create(`"__proto__":${poison},${fields.join(",")}`);
     expect([status, body.envdAccessToken]).toEqual([201, null]);
-    const detail = (await f.call("GET", `/sandboxes/${body.sandboxID}`)).body;
+    const detail = (await fixture.call("GET", `/sandboxes/${body.sandboxID}`)).body;
     expect(detail.lifecycle.autoResume).toBe(false);
     expect(Reflect.get({}, "polluted")).toBeUndefined();
   });

@@ -12,14 +12,14 @@ const request = { templateID: "base", timeout: 60, metadata: { a: "1", b: "2" } 
 
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(`a create with an Idempotency-Key, on ${title}`, () => {
-    let f: ControlFixture;
+    let fixture: ControlFixture;
     beforeEach(async () => {
-      f = await ControlFixture.open(new FakeHost(), await fresh());
+      fixture = await ControlFixture.open(new FakeHost(), await fresh());
     });
-    afterEach(() => f[Symbol.asyncDispose]());
+    afterEach(() => fixture[Symbol.asyncDispose]());
 
-    const create = (key: string, body: object = request, path = "/v2/sandboxes", apiKey = f.apiKey) =>
-      f.call("POST", path, body, { "Idempotency-Key": key, "X-API-Key": apiKey });
+    const create = (key: string, body: object = request, path = "/v2/sandboxes", apiKey = fixture.apiKey) =>
+      fixture.call("POST", path, body, { "Idempotency-Key": key, "X-API-Key": apiKey });
     const refusal = async (reply: ReturnType<typeof create>) => {
       const { status, body } = await reply;
       return [status, body.error_code];
@@ -29,12 +29,12 @@ for (const { title, missing, fresh } of bothEngines()) {
       const body = { ...request, secure: true, network: { allowPublicTraffic: false } };
       const first = await create("one key", body, path);
       const reordered = { ...body, metadata: { b: "2", a: "1" } };
-      await f.restart();
+      await fixture.restart();
       const second = await create("one key", reordered, path);
       expect([second.status, second.body]).toEqual([201, first.body]);
       expect([first, second].map(({ headers }) => headers.get("idempotent-replayed"))).toEqual([null, "true"]);
       expect(first.body.trafficAccessToken).toBeString();
-      expect(f.host.running).toEqual([first.body.sandboxID]);
+      expect(fixture.host.running).toEqual([first.body.sandboxID]);
       expect((await create("another key", body, path)).body.sandboxID).not.toBe(first.body.sandboxID);
     });
 
@@ -43,13 +43,13 @@ for (const { title, missing, fresh } of bothEngines()) {
       const mismatch = [409, "idempotency_request_mismatch"];
       expect(await refusal(create("k", { ...request, timeout: 61 }))).toEqual(mismatch);
       expect(await refusal(create("k", request, "/sandboxes"))).toEqual(mismatch);
-      expect(f.host.running).toHaveLength(1);
+      expect(fixture.host.running).toHaveLength(1);
     });
 
     test("concurrent with another of the same key creates one sandbox", async () => {
       const held = Promise.withResolvers<void>();
       const begun = Promise.withResolvers<void>();
-      f.host.beforeCreate = async () => {
+      fixture.host.beforeCreate = async () => {
         begun.resolve();
         await held.promise;
       };
@@ -63,71 +63,71 @@ for (const { title, missing, fresh } of bothEngines()) {
       const { status, body } = await first;
       expect(status).toBe(201);
       expect((await create("k")).body).toEqual(body);
-      expect(f.host.running).toEqual([body.sandboxID]);
+      expect(fixture.host.running).toEqual([body.sandboxID]);
     });
 
     test("on two servers of one store keeps one sandbox", async () => {
-      const team = await f.store.people.teamBySlug("default");
+      const team = await fixture.store.people.teamBySlug("default");
       const taken = Promise.withResolvers<void>();
-      f.host.beforeCreate = async () => {
+      fixture.host.beforeCreate = async () => {
         // As another server does that was a moment faster.
         const key = { teamId: team?.id ?? "", keyHash: hashOf("k"), requestHash: "other", sandboxId: "i1" };
-        await f.store.idempotencyKeys.add({ ...key, createdAt: f.clock.now() }, 0);
+        await fixture.store.idempotencyKeys.add({ ...key, createdAt: fixture.clock.now() }, 0);
         taken.resolve();
       };
       expect(await refusal(create("k"))).toEqual([409, "idempotency_in_progress"]);
       await taken.promise;
-      expect([f.host.running, f.host.destroyed.length]).toEqual([[], 1]);
+      expect([fixture.host.running, fixture.host.destroyed.length]).toEqual([[], 1]);
       expect(await refusal(create("k"))).toEqual([409, "idempotency_request_mismatch"]);
     });
 
     test("that failed leaves the key free", async () => {
       expect((await create("k", { ...request, templateID: "nothing" })).status).toBe(404);
-      f.host.beforeCreate = async () => {
+      fixture.host.beforeCreate = async () => {
         throw new Fault(503, "no room");
       };
       expect((await create("k")).status).toBe(503);
-      f.host.beforeCreate = async () => undefined;
-      const { transaction } = f.store;
-      f.store.transaction = async (work, outlasts) => {
-        f.host.lose(f.host.running[0] ?? "");
-        await f.control.settled();
+      fixture.host.beforeCreate = async () => undefined;
+      const { transaction } = fixture.store;
+      fixture.store.transaction = async (work, outlasts) => {
+        fixture.host.lose(fixture.host.running[0] ?? "");
+        await fixture.control.settled();
         return transaction(work, outlasts);
       };
       expect((await create("k")).status).toBe(503);
-      f.store.transaction = transaction;
+      fixture.store.transaction = transaction;
       const { status, headers } = await create("k");
       expect([status, headers.get("idempotent-replayed")]).toEqual([201, null]);
-      expect(f.host.running).toHaveLength(1);
+      expect(fixture.host.running).toHaveLength(1);
     });
 
     test("says that its sandbox has ended, and returns a paused one without waking it", async () => {
       const { body } = await create("k");
-      await f.call("POST", `/sandboxes/${body.sandboxID}/pause`);
+      await fixture.call("POST", `/sandboxes/${body.sandboxID}/pause`);
       expect((await create("k")).body).toEqual(body);
-      expect((await f.call("GET", `/sandboxes/${body.sandboxID}`)).body.state).toBe("paused");
-      await f.call("DELETE", `/sandboxes/${body.sandboxID}`);
+      expect((await fixture.call("GET", `/sandboxes/${body.sandboxID}`)).body.state).toBe("paused");
+      await fixture.call("DELETE", `/sandboxes/${body.sandboxID}`);
       expect(await refusal(create("k"))).toEqual([409, "idempotency_sandbox_ended"]);
-      expect(f.host.running).toEqual([]);
+      expect(fixture.host.running).toEqual([]);
     });
 
     test("is recognised for 24 hours, and of its team only", async () => {
-      const theirs = await f.anotherTeam("strangers");
+      const theirs = await fixture.anotherTeam("strangers");
       const long = { ...request, timeout: 48 * 3600 };
       const first = (await create("k", long)).body.sandboxID;
       const other = (await create("k", long, "/v2/sandboxes", theirs)).body.sandboxID;
       expect(other).not.toBe(first);
-      await f.advance(24 * HOUR_MS - 1);
-      await sweepActivity(f.store, f.clock.now());
+      await fixture.advance(24 * HOUR_MS - 1);
+      await sweepActivity(fixture.store, fixture.clock.now());
       expect((await create("k", long)).body.sandboxID).toBe(first);
-      await f.advance(1);
+      await fixture.advance(1);
       expect((await create("k", long)).body.sandboxID).not.toBe(first);
-      await sweepActivity(f.store, f.clock.now() + 1);
+      await sweepActivity(fixture.store, fixture.clock.now() + 1);
       const count = async (key: string) => {
-        const found = await f.store.keys.apiKeyByHash(key);
-        return f.store.idempotencyKeys.countOf(found?.team.id ?? "", 0);
+        const found = await fixture.store.keys.apiKeyByHash(key);
+        return fixture.store.idempotencyKeys.countOf(found?.team.id ?? "", 0);
       };
-      expect(await Promise.all([f.apiKey, theirs].map((key) => count(apiHash(key))))).toEqual([1, 0]);
+      expect(await Promise.all([fixture.apiKey, theirs].map((key) => count(apiHash(key))))).toEqual([1, 0]);
     });
 
     test.each([
@@ -139,19 +139,19 @@ for (const { title, missing, fresh } of bothEngines()) {
       const { status, body } = await create(key);
       expect([status, body.message.includes("1 to 255 printable ASCII")]).toEqual([400, true]);
       expect(body.message).toContain(`got ${length}`);
-      expect(f.host.running).toEqual([]);
+      expect(fixture.host.running).toEqual([]);
     });
 
     test("of the longest kind is taken, and stored as a hash", async () => {
       expect((await create("~".repeat(255))).status).toBe(201);
-      const team = await f.store.people.teamBySlug("default");
-      expect(await f.store.idempotencyKeys.find(team?.id ?? "", hashOf("~".repeat(255)), 0)).toBeDefined();
+      const team = await fixture.store.people.teamBySlug("default");
+      expect(await fixture.store.idempotencyKeys.find(team?.id ?? "", hashOf("~".repeat(255)), 0)).toBeDefined();
     });
 
     test("above the team's limit is rejected, and nothing is created", async () => {
-      const { idempotencyKeys } = f.store;
+      const { idempotencyKeys } = fixture.store;
       const first = (await create("k")).body.sandboxID;
-      Object.assign(f.store.idempotencyKeys, { countOf: async () => IDEMPOTENCY_KEYS_PER_TEAM_MAX });
+      Object.assign(fixture.store.idempotencyKeys, { countOf: async () => IDEMPOTENCY_KEYS_PER_TEAM_MAX });
       expect((await create("new")).status).toBe(429);
       expect((await create("k")).body.sandboxID).toBe(first);
       Object.assign(idempotencyKeys, { countOf: async () => IDEMPOTENCY_KEYS_PER_TEAM_MAX - 1 });

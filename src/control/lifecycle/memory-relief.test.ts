@@ -7,29 +7,29 @@ import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { callsOfTeam } from "../testing/team-calls.ts";
 import { RELIEF_AGAIN_MS, RELIEF_PAUSES_AT_ONCE } from "./memory-relief.ts";
 
-let f: ControlFixture;
-const { create, pause, resume, connect, wake, fork, running, paused } = callsOfTeam(() => f);
+let fixture: ControlFixture;
+const { create, pause, resume, connect, wake, fork, running, paused } = callsOfTeam(() => fixture);
 const MIB = 1024 ** 2;
 
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 /** As the host tells it, and what follows. */
 async function memory(state: MemoryEvent["state"]): Promise<void> {
-  f.host.listener({ kind: "memory", state, availableBytes: 300 * MIB, reserveBytes: 1228 * MIB });
-  await f.control.settled();
+  fixture.host.listener({ kind: "memory", state, availableBytes: 300 * MIB, reserveBytes: 1228 * MIB });
+  await fixture.control.settled();
 }
 
-const stateOf = async (id: string) => (await f.call("GET", `/sandboxes/${id}`)).body.state;
+const stateOf = async (id: string) => (await fixture.call("GET", `/sandboxes/${id}`)).body.state;
 const statesOf = (ids: readonly string[]) => Promise.all(ids.map(stateOf));
 
 describe.each(["short", "exhausted"] as const)("while memory is %s", (state) => {
   test("creates, resumes, connects, wakes and forks are refused with the figures", async () => {
     const [asleep = ""] = await paused(1);
     const [awake = ""] = await running(1);
-    f.host.beforeSnapshot = async () => {
+    fixture.host.beforeSnapshot = async () => {
       throw new Fault(500, "the sandbox was frozen");
     };
     await memory(state);
@@ -50,7 +50,7 @@ describe.each(["short", "exhausted"] as const)("while memory is %s", (state) => 
     await memory(state);
     expect((await connect(first)).status).toBe(200);
     expect((await pause(first)).status).toBe(204);
-    expect((await f.call("DELETE", `/sandboxes/${second}`)).status).toBe(204);
+    expect((await fixture.call("DELETE", `/sandboxes/${second}`)).status).toBe(204);
   });
 
   test("creates succeed again when it is enough", async () => {
@@ -65,27 +65,27 @@ describe("idle sandboxes", () => {
   const LONG = { timeout: 3600, autoPause: true };
 
   test("with autoPause are paused with a log line and an event, and resume with their memory", async () => {
-    const id = await f.create({ ...LONG, autoPauseMemory: false });
-    await f.passBy(2 * METRIC_IDLE_MS);
+    const id = await fixture.create({ ...LONG, autoPauseMemory: false });
+    await fixture.passBy(2 * METRIC_IDLE_MS);
     await memory("exhausted");
     expect(await stateOf(id)).toBe("paused");
-    expect(f.events.at(-1)).toMatchObject({ event: "paused", note: "the machine was short of memory" });
-    expect(f.logLines.join()).toContain("sandbox paused to free memory");
-    expect((await f.store.sandboxes.byId(id))?.checkpointMemory).toBe(true);
+    expect(fixture.events.at(-1)).toMatchObject({ event: "paused", note: "the machine was short of memory" });
+    expect(fixture.logLines.join()).toContain("sandbox paused to free memory");
+    expect((await fixture.store.sandboxes.byId(id))?.checkpointMemory).toBe(true);
     await memory("enough");
     expect((await resume(id)).status).toBe(201);
   });
 
   test("keep running while ready sandboxes are still given up", async () => {
-    const id = await f.create(LONG);
-    await f.passBy(2 * METRIC_IDLE_MS);
+    const id = await fixture.create(LONG);
+    await fixture.passBy(2 * METRIC_IDLE_MS);
     await memory("short");
     expect(await stateOf(id)).toBe("running");
   });
 
   test("without autoPause keep running", async () => {
-    const id = await f.create({ timeout: 3600 });
-    await f.passBy(2 * METRIC_IDLE_MS);
+    const id = await fixture.create({ timeout: 3600 });
+    await fixture.passBy(2 * METRIC_IDLE_MS);
     await memory("exhausted");
     expect(await stateOf(id)).toBe("running");
   });
@@ -93,26 +93,26 @@ describe("idle sandboxes", () => {
   test("are paused a few at a time, the longest idle first, until memory is enough", async () => {
     const ids: string[] = [];
     for (let nth = 0; nth < 2 * RELIEF_PAUSES_AT_ONCE; nth++) {
-      ids.push(await f.create(LONG));
-      await f.passBy(6_000);
+      ids.push(await fixture.create(LONG));
+      await fixture.passBy(6_000);
     }
-    await f.passBy(2 * METRIC_IDLE_MS);
+    await fixture.passBy(2 * METRIC_IDLE_MS);
     await memory("exhausted");
     const half = ids.map((_, nth) => (nth < RELIEF_PAUSES_AT_ONCE ? "paused" : "running"));
     expect(await statesOf(ids)).toEqual(half);
     await memory("enough");
-    await f.passBy(10_000);
+    await fixture.passBy(10_000);
     expect(await statesOf(ids)).toEqual(half);
     await memory("exhausted");
     expect(await statesOf(ids)).toEqual(ids.map(() => "paused"));
   });
 
   test("do not include sandboxes that use the processor, or have just used it", async () => {
-    const [busy, woken, idle] = [await f.create(LONG), await f.create(LONG), await f.create(LONG)];
+    const [busy, woken, idle] = [await fixture.create(LONG), await fixture.create(LONG), await fixture.create(LONG)];
     let usedByWoken = 0;
-    const used = (id: string) => (id === busy ? (f.clock.now() - NOW) / 10 : id === woken ? usedByWoken : 0);
-    f.host.usageOf = (id) => ({ cpuUsedMs: used(id), memUsed: 1, memCache: 2, diskUsed: 3, diskTotal: 4 });
-    await f.passBy(2 * METRIC_IDLE_MS);
+    const used = (id: string) => (id === busy ? (fixture.clock.now() - NOW) / 10 : id === woken ? usedByWoken : 0);
+    fixture.host.usageOf = (id) => ({ cpuUsedMs: used(id), memUsed: 1, memCache: 2, diskUsed: 3, diskTotal: 4 });
+    await fixture.passBy(2 * METRIC_IDLE_MS);
     // After the last sample.
     usedByWoken = 200;
     await memory("exhausted");
@@ -120,29 +120,29 @@ describe("idle sandboxes", () => {
   });
 
   test("do not include sandboxes that have just begun to run", async () => {
-    const id = await f.create(LONG);
-    await f.passBy(METRIC_IDLE_MS / 2);
+    const id = await fixture.create(LONG);
+    await fixture.passBy(METRIC_IDLE_MS / 2);
     await memory("exhausted");
     expect(await stateOf(id)).toBe("running");
-    await f.passBy(METRIC_IDLE_MS);
+    await fixture.passBy(METRIC_IDLE_MS);
     await memory("exhausted");
     expect(await stateOf(id)).toBe("paused");
   });
 
   test("that cannot be paused keep running, with a line in their log, and do not hinder others", async () => {
-    const [stubborn, other] = [await f.create(LONG), await f.create(LONG)];
-    await f.passBy(2 * METRIC_IDLE_MS);
+    const [stubborn, other] = [await fixture.create(LONG), await fixture.create(LONG)];
+    await fixture.passBy(2 * METRIC_IDLE_MS);
     let tries = 0;
-    f.host.beforePause = async (id) => {
+    fixture.host.beforePause = async (id) => {
       if (id !== stubborn) return;
       tries++;
       throw new Fault(422, "a process is being traced");
     };
     await memory("exhausted");
     expect(await statesOf([stubborn, other])).toEqual(["running", "paused"]);
-    const warning = f.events.find(({ event, sandbox }) => event === "warn" && sandbox.id === stubborn);
+    const warning = fixture.events.find(({ event, sandbox }) => event === "warn" && sandbox.id === stubborn);
     expect(warning?.note).toContain("could not be paused: a process is being traced");
-    await f.passBy(RELIEF_AGAIN_MS);
+    await fixture.passBy(RELIEF_AGAIN_MS);
     await memory("exhausted");
     expect(tries).toBe(1);
   });

@@ -10,14 +10,14 @@ const RUNTIME_PORT = 49_983;
 const PRIVATE = { network: { allowPublicTraffic: false } };
 const TOKEN = /^[0-9a-f]{64}$/;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 async function make(path: string, fields: Record<string, unknown>): Promise<{ id: string; token: string | null }> {
-  const { status, body } = await f.call("POST", path, { templateID: "base", timeout: 600, ...fields });
+  const { status, body } = await fixture.call("POST", path, { templateID: "base", timeout: 600, ...fields });
   expect(status).toBe(201);
   return { id: body.sandboxID, token: body.trafficAccessToken };
 }
@@ -33,33 +33,34 @@ describe("the traffic token", () => {
 
   test("is the same in every response, through pauses and restarts of the server", async () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
-    const reportOf = async (path: string, body?: unknown) => (await f.call("POST", path, body)).body.trafficAccessToken;
+    const reportOf = async (path: string, body?: unknown) =>
+      (await fixture.call("POST", path, body)).body.trafficAccessToken;
     expect(await reportOf(`/v2/sandboxes/${id}/connect`)).toBe(token);
-    await f.call("POST", `/sandboxes/${id}/pause`);
+    await fixture.call("POST", `/sandboxes/${id}/pause`);
     expect(await reportOf(`/sandboxes/${id}/connect`, { timeout: 600 })).toBe(token);
-    await f.call("POST", `/sandboxes/${id}/pause`, { memory: false });
+    await fixture.call("POST", `/sandboxes/${id}/pause`, { memory: false });
     expect(await reportOf(`/sandboxes/${id}/resume`)).toBe(token);
-    expect(f.find(id)?.access.trafficToken).toBe(token);
-    await f.restart();
-    expect(f.find(id)?.access.trafficToken).toBe(token);
+    expect(fixture.find(id)?.access.trafficToken).toBe(token);
+    await fixture.restart();
+    expect(fixture.find(id)?.access.trafficToken).toBe(token);
     expect(await reportOf(`/v2/sandboxes/${id}/connect`)).toBe(token);
   });
 
   test("differs in a copy; a create from a snapshot chooses whether it is private", async () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
-    const forked = (await f.call("POST", `/sandboxes/${id}/fork`, { count: 2 })).body as unknown as ForkAnswer;
+    const forked = (await fixture.call("POST", `/sandboxes/${id}/fork`, { count: 2 })).body as unknown as ForkAnswer;
     const tokens = sandboxesIn(forked).map(({ trafficAccessToken }) => trafficAccessToken);
     expect(tokens).toEqual([expect.stringMatching(TOKEN), expect.stringMatching(TOKEN)]);
     expect(new Set([...tokens, token]).size).toBe(3);
-    const { snapshotID } = (await f.call("POST", `/sandboxes/${id}/snapshots`, {})).body;
+    const { snapshotID } = (await fixture.call("POST", `/sandboxes/${id}/snapshots`, {})).body;
     expect((await make("/v2/sandboxes", { templateID: snapshotID })).token).toBeNull();
     expect((await make("/v2/sandboxes", { templateID: snapshotID, ...PRIVATE })).token).toMatch(TOKEN);
   });
 
   test("is in no list, read, log line or event", async () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
-    await f.call("POST", `/sandboxes/${id}/pause`);
-    await f.passBy(1_000);
+    await fixture.call("POST", `/sandboxes/${id}/pause`);
+    await fixture.passBy(1_000);
     const reported = [
       "/sandboxes",
       "/v2/sandboxes",
@@ -67,8 +68,10 @@ describe("the traffic token", () => {
       "/events/sandboxes",
       `/v2/sandboxes/${id}/logs`,
     ];
-    const texts = await Promise.all(reported.map(async (path) => JSON.stringify((await f.call("GET", path)).body)));
-    expect([...texts, ...f.logLines].filter((text) => text.includes(String(token)))).toEqual([]);
+    const texts = await Promise.all(
+      reported.map(async (path) => JSON.stringify((await fixture.call("GET", path)).body)),
+    );
+    expect([...texts, ...fixture.logLines].filter((text) => text.includes(String(token)))).toEqual([]);
     expect(texts[1]).toContain(id);
   });
 });
@@ -104,12 +107,12 @@ describe("the edge gets", () => {
     ],
   ])("%s", async (_, path, fields, access) => {
     const { id, token } = await make(path, fields);
-    const { teamId } = f.firstRun;
-    expect(f.find(id)?.access).toEqual({ teamId, ...access });
-    expect(f.find(id)?.access.trafficToken).toBe(token);
-    const [copy] = sandboxesIn((await f.call("POST", `/sandboxes/${id}/fork`)).body as unknown as ForkAnswer);
-    expect(f.find(copy?.sandboxID ?? "")?.access).toEqual({ teamId, ...access });
-    expect(f.find(copy?.sandboxID ?? "")?.access.trafficToken).toBe(copy?.trafficAccessToken ?? null);
+    const { teamId } = fixture.firstRun;
+    expect(fixture.find(id)?.access).toEqual({ teamId, ...access });
+    expect(fixture.find(id)?.access.trafficToken).toBe(token);
+    const [copy] = sandboxesIn((await fixture.call("POST", `/sandboxes/${id}/fork`)).body as unknown as ForkAnswer);
+    expect(fixture.find(copy?.sandboxID ?? "")?.access).toEqual({ teamId, ...access });
+    expect(fixture.find(copy?.sandboxID ?? "")?.access.trafficToken).toBe(copy?.trafficAccessToken ?? null);
   });
 });
 
@@ -130,31 +133,31 @@ describe("a private sandbox that is paused is woken", () => {
     ["for an open runtime with the token", false, RUNTIME_PORT, right, null, "woken"],
   ] as const)("%s (secure %p, port %d)", async (_, secure, port, traffic, access, outcome) => {
     const { id, token } = await make("/sandboxes", { ...PRIVATE, secure, autoResume: { enabled: true } });
-    const { envdAccessToken } = (await f.call("GET", `/sandboxes/${id}`)).body;
-    await f.call("POST", `/sandboxes/${id}/pause`);
+    const { envdAccessToken } = (await fixture.call("GET", `/sandboxes/${id}`)).body;
+    await fixture.call("POST", `/sandboxes/${id}/pause`);
     const request: WakeRequest = {
       port,
       trafficToken: traffic === right ? token : traffic,
       accessToken: access === right ? envdAccessToken : access,
       mayWake: true,
     };
-    const answer = await f.control.directory.wake(id, request);
+    const answer = await fixture.control.directory.wake(id, request);
     expect("refused" in answer ? answer.refused : "woken").toBe(outcome);
-    expect(f.host.running).toEqual(outcome === "woken" ? [id] : []);
+    expect(fixture.host.running).toEqual(outcome === "woken" ? [id] : []);
   });
 
   test("by no request without auto-resume, and the response does not mention its token", async () => {
     const { id } = await make("/sandboxes", PRIVATE);
-    await f.call("POST", `/sandboxes/${id}/pause`);
+    await fixture.call("POST", `/sandboxes/${id}/pause`);
     const request = { port: 3000, trafficToken: null, accessToken: null, mayWake: true };
-    expect(await f.control.directory.wake(id, request)).toEqual({ refused: "not-found" });
+    expect(await fixture.control.directory.wake(id, request)).toEqual({ refused: "not-found" });
   });
 });
 
 test("a signed link finds a private sandbox without its traffic token", async () => {
   const { id } = await make("/v2/sandboxes", PRIVATE);
-  const { envdAccessToken } = (await f.call("GET", `/sandboxes/${id}`)).body;
+  const { envdAccessToken } = (await fixture.call("GET", `/sandboxes/${id}`)).body;
   const content = { path: "a.txt", username: "", operation: "read" as const, expiration: undefined };
   const signature = fileSignature(content, envdAccessToken ?? "");
-  expect(await f.control.directory.findSigned({ ...content, signature }, "192.0.2.1")).toBe(id);
+  expect(await fixture.control.directory.findSigned({ ...content, signature }, "192.0.2.1")).toBe(id);
 });

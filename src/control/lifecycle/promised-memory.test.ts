@@ -6,18 +6,18 @@ import { bothEngines } from "../../store/testing/engines.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 import { callsOfTeam, errorsIn, sandboxesIn } from "../testing/team-calls.ts";
 
-let f: ControlFixture;
-const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => f);
+let fixture: ControlFixture;
+const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => fixture);
 const counter = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
 
 describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
   describe.skipIf(missing)("a machine that may promise 4.5 GiB", () => {
     beforeEach(async () => {
-      f = await ControlFixture.open(new FakeHost(), await fresh());
-      f.memoryBound = { factor: 1.5, machineMB: 3072 };
-      await f.restart();
+      fixture = await ControlFixture.open(new FakeHost(), await fresh());
+      fixture.memoryBound = { factor: 1.5, machineMB: 3072 };
+      await fixture.restart();
     });
-    afterEach(() => f[Symbol.asyncDispose]());
+    afterEach(() => fixture[Symbol.asyncDispose]());
 
     test("refuses the fifth sandbox with the setting, the sum and the bound", async () => {
       await running(4);
@@ -27,12 +27,12 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
         "Failed to place sandbox: SANDLOT_MEMORY_OVERCOMMIT=1.5 lets all sandboxes have 4608 MB (the machine has " +
           "3072 MB); running ones have 4096 MB, and this one needs 1024 MB",
       );
-      expect(f.host.running).toHaveLength(4);
+      expect(fixture.host.running).toHaveLength(4);
     });
 
     test("counts the sandboxes of all teams together", async () => {
-      const theirs = await f.anotherTeam("others");
-      const createTheirs = () => f.call("POST", "/sandboxes", { templateID: "base" }, { "X-API-Key": theirs });
+      const theirs = await fixture.anotherTeam("others");
+      const createTheirs = () => fixture.call("POST", "/sandboxes", { templateID: "base" }, { "X-API-Key": theirs });
       for (let nth = 0; nth < 3; nth++) expect((await createTheirs()).status).toBe(201);
       expect(await free()).toBe(1);
       expect((await createTheirs()).status).toBe(503);
@@ -40,18 +40,18 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
 
     test("never starts one too many for 30 concurrent creates", async () => {
       let most = 0;
-      f.host.beforeCreate = async () => {
-        most = Math.max(most, f.host.running.length);
+      fixture.host.beforeCreate = async () => {
+        most = Math.max(most, fixture.host.running.length);
         await Bun.sleep(1);
       };
       const replies = counter(await Promise.all(Array.from({ length: 30 }, () => create())));
       expect([replies[201]?.length, replies[503]?.length]).toEqual([4, 26]);
       expect(most).toBeLessThanOrEqual(4);
-      expect(f.host.running).toHaveLength(4);
+      expect(fixture.host.running).toHaveLength(4);
     });
 
     test("refuses no create that fits, however many begin at once", async () => {
-      f.host.beforeCreate = () => Bun.sleep(1);
+      fixture.host.beforeCreate = () => Bun.sleep(1);
       const replies = counter(await Promise.all(Array.from({ length: 4 }, () => create())));
       expect(replies[201]).toHaveLength(4);
     });
@@ -61,8 +61,8 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       await running(4);
       expect([(await resume(id)).status, (await connect(id)).status]).toEqual([503, 503]);
       expect(await wake(id)).toEqual({ refused: "unavailable" });
-      expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
-      const [other] = await f.store.sandboxes.inState("running");
+      expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+      const [other] = await fixture.store.sandboxes.inState("running");
       await pause(other?.id ?? "");
       expect((await resume(id)).status).toBe(201);
     });
@@ -84,7 +84,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
 
     test("counts a sandbox until it is paused, and no paused one", async () => {
       const [id = ""] = await running(4);
-      const { begun, finish } = f.hold("beforePause");
+      const { begun, finish } = fixture.hold("beforePause");
       const pausing = pause(id);
       await begun;
       expect((await create()).status).toBe(503);
@@ -95,29 +95,29 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
 
     test("counts a killed sandbox whose processes still run, and no longer", async () => {
       let runsOn = true;
-      f.host.beforeDestroy = async () => {
+      fixture.host.beforeDestroy = async () => {
         if (runsOn) throw new Fault(503, "something in it still runs");
       };
       const [id = ""] = await running(4);
-      expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(503);
+      expect((await fixture.call("DELETE", `/sandboxes/${id}`)).status).toBe(503);
       expect((await create()).status).toBe(503);
       runsOn = false;
-      await f.advance(1_000);
+      await fixture.advance(1_000);
       expect(await free()).toBe(1);
     });
 
     test("counts no failed start", async () => {
-      f.host.beforeCreate = async () => {
+      fixture.host.beforeCreate = async () => {
         throw new Fault(500, "planned failure");
       };
       for (let nth = 0; nth < 6; nth++) expect((await create()).status).toBe(500);
-      f.host.beforeCreate = async () => undefined;
+      fixture.host.beforeCreate = async () => undefined;
       expect(await free()).toBe(4);
     });
 
     test("counts the same after a restart of the server", async () => {
       await running(3);
-      await f.restart();
+      await fixture.restart();
       expect(await free()).toBe(1);
     });
   });

@@ -7,8 +7,8 @@ import { bothEngines } from "../../store/testing/engines.ts";
 import { ControlFixture, type Reply, seededRandom } from "../testing/control-fixture.ts";
 import { callsOfTeam, sandboxesIn } from "../testing/team-calls.ts";
 
-let f: ControlFixture;
-const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => f);
+let fixture: ControlFixture;
+const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => fixture);
 const counter = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
 
 describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
@@ -18,21 +18,21 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
     let starting: number;
 
     beforeEach(async () => {
-      f = await ControlFixture.open(new FakeHost(), await fresh());
+      fixture = await ControlFixture.open(new FakeHost(), await fresh());
       [mostRunning, starting] = [0, 0];
     });
-    afterEach(() => f[Symbol.asyncDispose]());
+    afterEach(() => fixture[Symbol.asyncDispose]());
 
     /** Starts take a moment now and then, so that others come between. */
     function watch(random: () => number): void {
       const start = async () => {
-        mostRunning = Math.max(mostRunning, f.host.running.length + ++starting);
+        mostRunning = Math.max(mostRunning, fixture.host.running.length + ++starting);
         if (random() < 0.5) await Bun.sleep(random() * 4);
         // From here on the host counts it itself.
         queueMicrotask(() => void starting--);
       };
-      f.host.beforeCreate = start;
-      f.host.beforeResume = start;
+      fixture.host.beforeCreate = start;
+      fixture.host.beforeResume = start;
     }
 
     test("of 50 creates: exactly 10 succeed and 40 are refused", async () => {
@@ -40,7 +40,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       watch(seededRandom(7));
       const replies = counter(await Promise.all(Array.from({ length: 50 }, () => create())));
       expect([replies[201]?.length, replies[429]?.length, mostRunning]).toEqual([10, 40, 10]);
-      expect(f.host.running).toHaveLength(10);
+      expect(fixture.host.running).toHaveLength(10);
     });
 
     test("of as many creates as there are leases: none is refused", async () => {
@@ -71,7 +71,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       }
       expect(statuses.filter((status) => status === 201)).toHaveLength(12);
       expect(new Set(statuses)).toEqual(new Set([201, 429]));
-      expect([f.host.running.length, mostRunning]).toEqual([13, 13]);
+      expect([fixture.host.running.length, mostRunning]).toEqual([13, 13]);
     });
 
     test("over a long time, with pauses and failures: never one too many, and no lease is lost", async () => {
@@ -79,15 +79,15 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       const asleep = await paused(6);
       await limit(5);
       watch(random);
-      const { beforeCreate, beforeResume } = f.host;
+      const { beforeCreate, beforeResume } = fixture.host;
       const failing =
         <A>(start: (given: A) => Promise<void>) =>
         async (given: A) => {
           await start(given);
           if (random() < 0.2) throw new Fault(503, "planned failure");
         };
-      f.host.beforeCreate = failing(beforeCreate);
-      f.host.beforeResume = failing(beforeResume);
+      fixture.host.beforeCreate = failing(beforeCreate);
+      fixture.host.beforeResume = failing(beforeResume);
       const acts: ((id: string) => Promise<string[]>)[] = [
         async () => made(await create()),
         async (id) => made(await resume(id)),
@@ -111,8 +111,8 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       };
       await Promise.all(Array.from({ length: 6 }, client));
       expect(mostRunning, `SANDLOT_TEST_SEED=${SEED}`).toBe(5);
-      f.host.beforeCreate = f.host.beforeResume = async () => undefined;
-      for (const { id } of await f.store.sandboxes.inState("running")) await pause(id);
+      fixture.host.beforeCreate = fixture.host.beforeResume = async () => undefined;
+      for (const { id } of await fixture.store.sandboxes.inState("running")) await pause(id);
       expect(await free()).toBe(5);
     });
   });

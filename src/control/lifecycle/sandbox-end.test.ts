@@ -3,14 +3,14 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let id: string;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  id = await f.create({ timeout: 60, secure: true });
-  await f.advance(10_000);
+  fixture = await ControlFixture.open();
+  id = await fixture.create({ timeout: 60, secure: true });
+  await fixture.advance(10_000);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 /** The sandbox ends at second 60; the clock is at second 10. */
 describe("the end becomes", () => {
@@ -31,17 +31,17 @@ describe("the end becomes", () => {
     ["/sandboxes/ID/refreshes", {}, 204, 60],
     ["/sandboxes/ID/refreshes", undefined, 204, 60],
   ])("%s %j → %p, second %p", async (path, body, status, end) => {
-    const reply = await f.call("POST", path.replace("ID", id), body);
+    const reply = await fixture.call("POST", path.replace("ID", id), body);
     expect(reply.status).toBe(status);
-    expect(await f.endOf(id)).toBe(end);
+    expect(await fixture.endOf(id)).toBe(end);
   });
 
   test("a refresh without a duration means 15 seconds, one below that is used as given", async () => {
-    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
-    await f.call("POST", `/sandboxes/${id}/refreshes`, { duration: 3 });
-    expect(await f.endOf(id)).toBe(13);
-    await f.call("POST", `/sandboxes/${id}/refreshes`);
-    expect(await f.endOf(id)).toBe(25);
+    await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
+    await fixture.call("POST", `/sandboxes/${id}/refreshes`, { duration: 3 });
+    expect(await fixture.endOf(id)).toBe(13);
+    await fixture.call("POST", `/sandboxes/${id}/refreshes`);
+    expect(await fixture.endOf(id)).toBe(25);
   });
 
   test.each([
@@ -58,24 +58,24 @@ describe("the end becomes", () => {
     ["/sandboxes/ID/refreshes", { duration: 1.5 }],
     ["/sandboxes/ID/refreshes", []],
   ])("%s %j is refused and changes nothing", async (path, body) => {
-    expect((await f.call("POST", path.replace("ID", id), body)).status).toBe(400);
-    expect(await f.endOf(id)).toBe(60);
+    expect((await fixture.call("POST", path.replace("ID", id), body)).status).toBe(400);
+    expect(await fixture.endOf(id)).toBe(60);
   });
 
   test("timeout 0 and connect with 0 end it at once", async () => {
-    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    await f.advance(0);
-    expect(f.host.running).toEqual([]);
-    const second = await f.create();
-    expect((await f.call("POST", `/sandboxes/${second}/connect`, { timeout: 0 })).status).toBe(200);
-    await f.advance(0);
-    expect(f.host.destroyed).toEqual([id, second]);
+    expect((await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await fixture.advance(0);
+    expect(fixture.host.running).toEqual([]);
+    const second = await fixture.create();
+    expect((await fixture.call("POST", `/sandboxes/${second}/connect`, { timeout: 0 })).status).toBe(200);
+    await fixture.advance(0);
+    expect(fixture.host.destroyed).toEqual([id, second]);
   });
 
   test("connect returns the same as create, without a new token", async () => {
-    const { envdAccessToken } = (await f.call("GET", `/sandboxes/${id}`)).body;
-    const { body } = await f.call("POST", `/v2/sandboxes/${id}/connect`, {});
+    const { envdAccessToken } = (await fixture.call("GET", `/sandboxes/${id}`)).body;
+    const { body } = await fixture.call("POST", `/v2/sandboxes/${id}/connect`, {});
     expect(body).toMatchObject({
       sandboxID: id,
       envdAccessToken,
@@ -86,138 +86,138 @@ describe("the end becomes", () => {
   });
 
   test("the id may carry the client id behind a dash", async () => {
-    expect((await f.call("GET", `/sandboxes/${id}-6532622b`)).body.sandboxID).toBe(id);
-    expect((await f.call("POST", `/sandboxes/${id}-6532622b/timeout`, { timeout: 5 })).status).toBe(204);
-    expect((await f.call("DELETE", `/sandboxes/${id}-6532622b`)).status).toBe(204);
+    expect((await fixture.call("GET", `/sandboxes/${id}-6532622b`)).body.sandboxID).toBe(id);
+    expect((await fixture.call("POST", `/sandboxes/${id}-6532622b/timeout`, { timeout: 5 })).status).toBe(204);
+    expect((await fixture.call("DELETE", `/sandboxes/${id}-6532622b`)).status).toBe(204);
   });
 
   test.each(["ABC", "i-a-b", "i%2Fx", "i_x", "-x", "i%00", "%C3%A4", "i%ZZ"])("id %p is a 400", async (written) => {
-    expect((await f.call("GET", `/sandboxes/${written}`)).status).toBe(400);
-    expect((await f.call("DELETE", `/sandboxes/${written}`)).status).toBe(400);
-    expect((await f.call("POST", `/sandboxes/${written}/timeout`, { timeout: 1 })).status).toBe(400);
+    expect((await fixture.call("GET", `/sandboxes/${written}`)).status).toBe(400);
+    expect((await fixture.call("DELETE", `/sandboxes/${written}`)).status).toBe(400);
+    expect((await fixture.call("POST", `/sandboxes/${written}/timeout`, { timeout: 1 })).status).toBe(400);
   });
 });
 
 describe("kill", () => {
   test("is 204, leaves nothing, and is 404 afterwards", async () => {
-    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
-    expect(f.host.running).toEqual([]);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
-    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(404);
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await fixture.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    expect(fixture.host.running).toEqual([]);
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
+    expect((await fixture.call("DELETE", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
   });
 
   test("of a paused sandbox waits for the disk, or a crash of the machine would bring it back", async () => {
-    const { kill } = f.store.sandboxes;
+    const { kill } = fixture.store.sandboxes;
     const waited: string[] = [];
-    f.store.sandboxes.kill = (run) => {
+    fixture.store.sandboxes.kill = (run) => {
       waited.push(run.id);
       return kill(run);
     };
-    const paused = await f.create();
-    expect((await f.call("POST", `/sandboxes/${paused}/pause`)).status).toBe(204);
-    for (const each of [id, paused]) expect((await f.call("DELETE", `/sandboxes/${each}`)).status).toBe(204);
+    const paused = await fixture.create();
+    expect((await fixture.call("POST", `/sandboxes/${paused}/pause`)).status).toBe(204);
+    for (const each of [id, paused]) expect((await fixture.call("DELETE", `/sandboxes/${each}`)).status).toBe(204);
     expect(waited).toEqual([paused]);
-    expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
+    expect([fixture.host.running, fixture.host.checkpoints]).toEqual([[], []]);
   });
 
   test("in progress: 204 for a second kill, 404 for a reader, 409 for a change, no route", async () => {
     const held = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
-    f.host.beforeDestroy = () => {
+    fixture.host.beforeDestroy = () => {
       begun.resolve();
       return held.promise;
     };
-    expect(f.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
-    const first = f.call("DELETE", `/sandboxes/${id}`);
+    expect(fixture.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
+    const first = fixture.call("DELETE", `/sandboxes/${id}`);
     await begun.promise;
-    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 9 })).status).toBe(409);
-    expect((await f.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
-    expect<unknown>((await f.call("GET", "/sandboxes")).body).toEqual([]);
-    expect(f.find(id)).toBeUndefined();
+    expect((await fixture.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 9 })).status).toBe(409);
+    expect((await fixture.call("POST", `/v2/sandboxes/${id}/connect`)).status).toBe(409);
+    expect<unknown>((await fixture.call("GET", "/sandboxes")).body).toEqual([]);
+    expect(fixture.find(id)).toBeUndefined();
     // Not even when a host were slow to forget it.
     const endpoint = { host: "127.0.0.1", runtimePort: 49_983, ownPorts: true };
-    f.host.listener({ kind: "reachable", id, endpoint });
-    expect(f.find(id)).toBeUndefined();
+    fixture.host.listener({ kind: "reachable", id, endpoint });
+    expect(fixture.find(id)).toBeUndefined();
     held.resolve();
     expect((await first).status).toBe(204);
-    expect(f.host.destroyed).toEqual([id]);
+    expect(fixture.host.destroyed).toEqual([id]);
   });
 
   test("many at once and an expiry at the same moment destroy the sandbox once", async () => {
-    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
+    await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
     const kills = [];
-    const expiry = f.advance(1_000);
-    for (let nth = 0; nth < 10; nth++) kills.push(f.call("DELETE", `/sandboxes/${id}`));
+    const expiry = fixture.advance(1_000);
+    for (let nth = 0; nth < 10; nth++) kills.push(fixture.call("DELETE", `/sandboxes/${id}`));
     const statuses = (await Promise.all(kills)).map((reply) => reply.status);
     await expiry;
-    expect(f.host.destroyed).toEqual([id]);
+    expect(fixture.host.destroyed).toEqual([id]);
     expect(statuses.every((status) => status === 204 || status === 404)).toBe(true);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
   });
 
   test("reports a failed destroy and retries it until it works", async () => {
     let failures = 3;
-    f.host.beforeDestroy = async () => {
+    fixture.host.beforeDestroy = async () => {
       if (failures-- > 0) throw new Error("mount is busy");
     };
-    const reply = await f.call("DELETE", `/sandboxes/${id}`);
+    const reply = await fixture.call("DELETE", `/sandboxes/${id}`);
     expect(reply.status).toBe(500);
     expect(reply.body.message).not.toContain("mount");
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    await f.advance(1_000 + 2_000 - 1);
-    expect(f.host.destroyed).toHaveLength(2);
-    await f.advance(1 + 4_000);
-    expect(f.host.destroyed).toHaveLength(4);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
-    expect(f.logLines.filter((line) => line.includes("mount is busy")).length).toBeGreaterThanOrEqual(3);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await fixture.advance(1_000 + 2_000 - 1);
+    expect(fixture.host.destroyed).toHaveLength(2);
+    await fixture.advance(1 + 4_000);
+    expect(fixture.host.destroyed).toHaveLength(4);
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
+    expect(fixture.logLines.filter((line) => line.includes("mount is busy")).length).toBeGreaterThanOrEqual(3);
   });
 
   test("is not reported as complete before the sandbox is gone", async () => {
     let runsOn = true;
-    f.host.beforeDestroy = async () => {
+    fixture.host.beforeDestroy = async () => {
       if (runsOn) throw new Fault(503, "something in it still runs");
     };
     for (const attempt of ["first", "second"]) {
-      const reply = await f.call("DELETE", `/sandboxes/${id}`);
+      const reply = await fixture.call("DELETE", `/sandboxes/${id}`);
       expect([attempt, reply.status]).toEqual([attempt, 503]);
       expect(reply.body.message).toContain("not all of it has ended yet");
     }
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
     runsOn = false;
-    await f.advance(1_000);
-    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(404);
+    await fixture.advance(1_000);
+    expect((await fixture.call("DELETE", `/sandboxes/${id}`)).status).toBe(404);
   });
 
   test("a sandbox that the host lost is gone", async () => {
-    f.host.lose(id);
-    await f.control.settled();
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
-    expect(f.find(id)).toBeUndefined();
+    fixture.host.lose(id);
+    await fixture.control.settled();
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
+    expect(fixture.find(id)).toBeUndefined();
   });
 });
 
 test("another team cannot see or change the sandbox", async () => {
-  const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
+  const stranger = { "X-API-Key": await fixture.anotherTeam("strangers") };
   const attempts = [
-    await f.call("GET", `/sandboxes/${id}`, undefined, stranger),
-    await f.call("DELETE", `/sandboxes/${id}`, undefined, stranger),
-    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 }, stranger),
-    await f.call("POST", `/sandboxes/${id}/refreshes`, {}, stranger),
-    await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 1 }, stranger),
-    await f.call("POST", `/v2/sandboxes/${id}/connect`, {}, stranger),
+    await fixture.call("GET", `/sandboxes/${id}`, undefined, stranger),
+    await fixture.call("DELETE", `/sandboxes/${id}`, undefined, stranger),
+    await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 }, stranger),
+    await fixture.call("POST", `/sandboxes/${id}/refreshes`, {}, stranger),
+    await fixture.call("POST", `/sandboxes/${id}/connect`, { timeout: 1 }, stranger),
+    await fixture.call("POST", `/v2/sandboxes/${id}/connect`, {}, stranger),
   ];
-  const unknown = await f.call("GET", `/sandboxes/i00000000000000000000`);
+  const unknown = await fixture.call("GET", `/sandboxes/i00000000000000000000`);
   for (const { status, body } of attempts) {
     expect(status).toBe(404);
     expect(body.message.replace(id, "ID")).toBe(unknown.body.message.replace("i00000000000000000000", "ID"));
   }
   for (const path of ["/sandboxes", "/v2/sandboxes"]) {
-    expect<unknown>((await f.call("GET", path, undefined, stranger)).body).toEqual([]);
+    expect<unknown>((await fixture.call("GET", path, undefined, stranger)).body).toEqual([]);
   }
-  expect((await f.call("GET", "/v2/sandboxes", undefined, stranger)).headers.get("x-total-running")).toBe("0");
-  expect(await f.endOf(id)).toBe(60);
+  expect((await fixture.call("GET", "/v2/sandboxes", undefined, stranger)).headers.get("x-total-running")).toBe("0");
+  expect(await fixture.endOf(id)).toBe(60);
 });

@@ -25,27 +25,27 @@ class Storm {
   readonly model = new StormModel();
   readonly calls: CallRecord[] = [];
   readonly #random: () => number;
-  readonly #f: ControlFixture;
+  readonly #fixture: ControlFixture;
   readonly #slots: string[] = [];
   readonly #disks = new Map<string, number>();
   #calm = false;
   #left: number;
 
-  private constructor(f: ControlFixture, seed: number, calls: number) {
-    this.#f = f;
+  private constructor(fixture: ControlFixture, seed: number, calls: number) {
+    this.#fixture = fixture;
     this.#random = seededRandom(seed);
     this.#left = calls;
   }
 
   static async blow(seed: number, calls: number, plant?: Plant): Promise<Storm> {
-    await using f = await ControlFixture.open();
-    const storm = new Storm(f, seed, calls);
-    plant?.(f.store);
-    storm.model.listenTo(f.store, () => storm.#while(storm.#random() < 0.3 ? storm.#upTo(3) : 0));
+    await using fixture = await ControlFixture.open();
+    const storm = new Storm(fixture, seed, calls);
+    plant?.(fixture.store);
+    storm.model.listenTo(fixture.store, () => storm.#while(storm.#random() < 0.3 ? storm.#upTo(3) : 0));
     storm.#trouble();
     let clients = CLIENTS;
     const blown = Array.from({ length: CLIENTS }, () => storm.#client().finally(() => clients--));
-    while (clients > 0) await f.clock.advance(1 + storm.#upTo(4), tick);
+    while (clients > 0) await fixture.clock.advance(1 + storm.#upTo(4), tick);
     await Promise.all(blown);
     await storm.#settle();
     storm.model.judge(storm.calls);
@@ -62,7 +62,7 @@ class Storm {
   async #call(): Promise<void> {
     const slot = this.#upTo(SLOTS);
     const id = this.#slots[slot];
-    if (id === undefined || (this.#random() < 0.5 && (await this.#f.store.sandboxes.byId(id)) === undefined)) {
+    if (id === undefined || (this.#random() < 0.5 && (await this.#fixture.store.sandboxes.byId(id)) === undefined)) {
       return this.#create(slot);
     }
     const memory = this.#random() < 0.8;
@@ -88,11 +88,11 @@ class Storm {
     const { status, shown } = op === "wake" ? await this.#wake(id) : await this.#ask(method, target, body);
     this.calls.push({ op, id, status, shown, from, to: this.#now() });
     this.#checkContents(id);
-    if (this.#random() < 0.02 && this.#f.host.running.includes(id)) this.#lose(id);
+    if (this.#random() < 0.02 && this.#fixture.host.running.includes(id)) this.#lose(id);
   }
 
   async #ask(method: string, path: string, body: unknown): Promise<{ status: number; shown: string | undefined }> {
-    const reply = await this.#f.call(method, path, body);
+    const reply = await this.#fixture.call(method, path, body);
     return { status: reply.status, shown: method === "GET" && reply.status === 200 ? reply.body.state : undefined };
   }
 
@@ -107,7 +107,7 @@ class Storm {
       unavailable: 503,
     };
     try {
-      const woken = await this.#f.control.directory.wake(id, {
+      const woken = await this.#fixture.control.directory.wake(id, {
         port: 3000,
         accessToken: null,
         trafficToken: null,
@@ -120,7 +120,7 @@ class Storm {
   }
 
   async #create(slot: number): Promise<void> {
-    const reply = await this.#f.call("POST", "/sandboxes", {
+    const reply = await this.#fixture.call("POST", "/sandboxes", {
       templateID: "base",
       timeout: this.#random() < 0.2 ? 10_000 : this.#seconds(),
       autoPause: this.#random() < 0.6,
@@ -132,7 +132,7 @@ class Storm {
 
   /** Makes the host slow and failing, and lets the model observe its calls. */
   #trouble(): void {
-    const { host } = this.#f;
+    const { host } = this.#fixture;
     host.beforeCreate = () => this.#act(undefined, [503, 500], 0.1);
     host.beforePause = (id, name) => {
       this.model.acted("pause", id, name);
@@ -166,12 +166,12 @@ class Storm {
 
   #lose(id: string): void {
     this.model.lost(id);
-    this.#f.host.lose(id);
+    this.#fixture.host.lose(id);
   }
 
   /** The content of its disk is still there, whatever happened to the sandbox. */
   #checkContents(id: string): void {
-    const contents = this.#f.host.contentsOf(id);
+    const contents = this.#fixture.host.contentsOf(id);
     if (contents === undefined) return;
     const disk = this.#disks.get(id) ?? contents.disk;
     this.#disks.set(id, disk);
@@ -180,7 +180,7 @@ class Storm {
 
   /** Lets operations under way end, without trouble, and checks what is left. */
   async #settle(): Promise<void> {
-    const { host, store, control, clock } = this.#f;
+    const { host, store, control, clock } = this.#fixture;
     this.#calm = true;
     for (let nth = 0; nth < 50; nth++) await clock.advance(2_500, tick);
     await control.settled();
@@ -210,11 +210,11 @@ class Storm {
   /** Real time is not involved: this much of the storm's own time. */
   async #while(ms: number): Promise<void> {
     if (ms <= 0 || this.#calm) return;
-    await new Promise<void>((resolve) => void this.#f.clock.after(ms, resolve));
+    await new Promise<void>((resolve) => void this.#fixture.clock.after(ms, resolve));
   }
 
   #now(): { seq: number; at: number } {
-    return { seq: this.model.seq, at: this.#f.clock.now() };
+    return { seq: this.model.seq, at: this.#fixture.clock.now() };
   }
 
   #upTo(bound: number): number {

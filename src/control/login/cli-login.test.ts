@@ -13,21 +13,21 @@ const COMMAND_MS = 50_000;
 const EMAIL = "ada@example.com";
 const PASSWORD = "correct horse battery";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let server: Bun.Server<undefined>;
 const home = mkdtempSync(join(tmpdir(), "sandlot-cli-login-"));
 const configFile = join(home, ".e2b/config.json");
 const config = () => JSON.parse(readFileSync(configFile, "utf8"));
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
-  const team = await f.store.people.teamBySlug("default");
-  await createUser(f, { email: EMAIL, teamIds: [team?.id ?? ""] });
-  await setPassword(f, await userNamed(f.store, EMAIL), PASSWORD);
+  fixture = await ControlFixture.open();
+  server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => fixture.control.handle(request) });
+  const team = await fixture.store.people.teamBySlug("default");
+  await createUser(fixture, { email: EMAIL, teamIds: [team?.id ?? ""] });
+  await setPassword(fixture, await userNamed(fixture.store, EMAIL), PASSWORD);
 });
 afterAll(async () => {
   await server.stop(true);
-  await f[Symbol.asyncDispose]();
+  await fixture[Symbol.asyncDispose]();
   rmSync(home, { recursive: true, force: true });
 });
 
@@ -60,7 +60,7 @@ async function signInAt(address: string): Promise<void> {
   const { pathname, search } = new URL(address);
   const browser = new Browser({
     handle: (request) =>
-      f.control.handle(new Request(request.url.replace("http://localhost", server.url.origin), request)),
+      fixture.control.handle(new Request(request.url.replace("http://localhost", server.url.origin), request)),
   });
   expect((await browser.open(pathname + search)).status).toBe(200);
   await browser.submit("/login", { email: EMAIL, password: PASSWORD });
@@ -84,7 +84,7 @@ test(
     expect([await login.exited, printed]).toEqual([0, expect.stringContaining(`Logged in as ${EMAIL}`)]);
     expect(statSync(configFile).mode & 0o777).toBe(0o600);
     expect(await outputOf(e2b(["auth", "info"]))).toContain(EMAIL);
-    const id = await f.create();
+    const id = await fixture.create();
     expect(await outputOf(e2b(["sandbox", "list"]))).toContain(id);
 
     const first = config();
@@ -100,10 +100,10 @@ test(
     const request = new Request("http://localhost/teams", {
       headers: { Authorization: `Bearer ${second.tokens.access_token}` },
     });
-    expect((await f.control.handle(request)).status).toBe(401);
+    expect((await fixture.control.handle(request)).status).toBe(401);
     // A stop writes what waits.
-    await f.restart();
-    const entries = await f.store.auditLog.list({}, undefined, 100);
+    await fixture.restart();
+    const entries = await fixture.store.auditLog.list({}, undefined, 100);
     const ofLogins = entries.filter(({ object }) => object?.startsWith("login ")).map(({ action }) => action);
     expect(ofLogins.toReversed()).toEqual(["POST /login/allow", "POST /oauth/token", "POST /oauth/revoke"]);
   },

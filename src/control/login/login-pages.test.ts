@@ -18,19 +18,19 @@ const NEXT = "http://localhost:21199";
 const PASSWORD = "correct horse battery";
 const EMAIL = "ada@example.com";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let browser: Browser;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  const team = await f.store.people.teamBySlug("default");
-  await createUser(f, { email: EMAIL, teamIds: [team?.id ?? ""] });
-  browser = new Browser(f.control);
+  fixture = await ControlFixture.open();
+  const team = await fixture.store.people.teamBySlug("default");
+  await createUser(fixture, { email: EMAIL, teamIds: [team?.id ?? ""] });
+  browser = new Browser(fixture.control);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
-const user = () => userNamed(f.store, EMAIL);
-const withPassword = async () => setPassword(f, await user(), PASSWORD);
-const token = async () => (await createAccessToken(f, { userId: (await user()).id, name: "t" })).secret;
+const user = () => userNamed(fixture.store, EMAIL);
+const withPassword = async () => setPassword(fixture, await user(), PASSWORD);
+const token = async () => (await createAccessToken(fixture, { userId: (await user()).id, name: "t" })).secret;
 
 /** The tokens that the CLI would get. */
 async function login(fields: Record<string, string>): Promise<Record<string, string>> {
@@ -44,7 +44,7 @@ async function login(fields: Record<string, string>): Promise<Record<string, str
 }
 
 const form = (path: string, fields: Record<string, string>) =>
-  f.control.handle(new Request(`http://localhost${path}`, { method: "POST", body: new URLSearchParams(fields) }));
+  fixture.control.handle(new Request(`http://localhost${path}`, { method: "POST", body: new URLSearchParams(fields) }));
 const refresh = async (
   token = "",
 ): Promise<Record<string, unknown> & Partial<Record<"access_token" | "refresh_token" | "error", string>>> => {
@@ -52,7 +52,7 @@ const refresh = async (
   return { ...(await response.json()), status: response.status };
 };
 const bearer = (path: string, token = "", headers: Record<string, string> = {}) =>
-  f.control.handle(
+  fixture.control.handle(
     new Request(`http://localhost${path}`, { headers: { Authorization: `Bearer ${token}`, ...headers } }),
   );
 const teams = async (token = "") => {
@@ -71,7 +71,7 @@ describe("a login", () => {
       clientId: "e2b-cli",
     });
     const { exp } = JSON.parse(Buffer.from(given.accessToken?.split(".")[1] ?? "", "base64url").toString());
-    expect(exp * 1000).toBe(f.clock.now() + LOGIN_ACCESS_MS);
+    expect(exp * 1000).toBe(fixture.clock.now() + LOGIN_ACCESS_MS);
     const [status, [team]] = await teams(given.accessToken);
     expect([status, team.isDefault, team.apiKey.slice(0, 4)]).toEqual([200, true, "e2b_"]);
     expect((await bearer("/api-keys", given.accessToken, { "X-Team-ID": team.teamID })).status).toBe(200);
@@ -90,24 +90,24 @@ describe("a login", () => {
   });
 
   test("with an API key lists its team with this key, and has no right of a user", async () => {
-    const given = await login({ secret: f.apiKey });
-    expect(JSON.stringify(given)).not.toContain(f.apiKey);
+    const given = await login({ secret: fixture.apiKey });
+    expect(JSON.stringify(given)).not.toContain(fixture.apiKey);
     expect(given.email).toBe("team default");
-    const team = await f.store.people.teamBySlug("default");
-    const listed = { teamID: team?.id, name: "default", apiKey: f.apiKey, isDefault: true };
+    const team = await fixture.store.people.teamBySlug("default");
+    const listed = { teamID: team?.id, name: "default", apiKey: fixture.apiKey, isDefault: true };
     expect(await teams(given.accessToken)).toEqual([200, [listed]]);
     expect((await bearer("/api-keys", given.accessToken, { "X-Team-ID": team?.id ?? "" })).status).toBe(403);
     const next = await refresh(given.refreshToken);
     expect((await teams(next.access_token))[1]).toEqual([listed]);
-    const [key] = await f.store.keys.apiKeysOf(team?.id ?? "");
-    await f.store.keys.removeApiKey(team?.id ?? "", key?.id ?? "");
+    const [key] = await fixture.store.keys.apiKeysOf(team?.id ?? "");
+    await fixture.store.keys.removeApiKey(team?.id ?? "", key?.id ?? "");
     expect((await teams(next.access_token))[0]).toBe(401);
     expect((await refresh(next.refresh_token)).error).toBe("invalid_grant");
   });
 
   test("that is denied gives nothing", async () => {
     await browser.open(`/docs/api/cli?next=${NEXT}`);
-    await browser.submit("/login", { secret: f.apiKey });
+    await browser.submit("/login", { secret: fixture.apiKey });
     const { headers } = await browser.submit("/login/allow", { decision: "deny" });
     expect(headers.get("location")).toBe(`${NEXT}/?error=access_denied`);
   });
@@ -156,7 +156,7 @@ describe("a page", () => {
 
   test("loads nothing, runs no script, is in no frame, and names only its own form targets", async () => {
     const opened = await browser.open(`/docs/api/cli?next=${NEXT}`);
-    const consent = await browser.submit("/login", { secret: f.apiKey });
+    const consent = await browser.submit("/login", { secret: fixture.apiKey });
     for (const [{ headers, text }, targets] of [
       [opened, "form-action 'self'"],
       [consent, `form-action 'self' ${NEXT}`],
@@ -181,28 +181,28 @@ describe("a page", () => {
 
   test("over TLS has a cookie that no neighbouring host can set", async () => {
     const client = { address: "192.0.2.1", fromTrustedProxy: false, isSecure: true };
-    const { headers } = await f.control.handle(new Request(`http://localhost/docs/api/cli?next=${NEXT}`), client);
+    const { headers } = await fixture.control.handle(new Request(`http://localhost/docs/api/cli?next=${NEXT}`), client);
     expect(headers.get("set-cookie")).toMatch(/^__Host-sandlot-login=[0-9a-f]{64}; Path=\/; .*; Secure$/);
   });
 
   test("takes no form of another browser, of another page, or after its time", async () => {
     await browser.open(`/docs/api/cli?next=${NEXT}`);
-    const other = new Browser(f.control);
+    const other = new Browser(fixture.control);
     await other.open(`/docs/api/cli?next=${NEXT}`);
     const mine = browser.fieldsOf("/login");
     const refused = async (by: Browser, path: string, fields: Record<string, string>) =>
       expect((await by.post(path, fields)).status).toBe(403);
-    await refused(other, "/login", { ...mine, secret: f.apiKey });
-    await refused(new Browser(f.control), "/login", { ...mine, secret: f.apiKey });
-    await refused(browser, "/login", { form: "", secret: f.apiKey });
+    await refused(other, "/login", { ...mine, secret: fixture.apiKey });
+    await refused(new Browser(fixture.control), "/login", { ...mine, secret: fixture.apiKey });
+    await refused(browser, "/login", { form: "", secret: fixture.apiKey });
     await refused(browser, "/login/allow", { grant: mine.form ?? "", decision: "allow" });
-    await browser.submit("/login", { secret: f.apiKey });
+    await browser.submit("/login", { secret: fixture.apiKey });
     const grant = browser.fieldsOf("/login/allow");
     await refused(other, "/login/allow", { ...grant, decision: "allow" });
-    await f.advance(10 * 60_000);
+    await fixture.advance(10 * 60_000);
     await refused(browser, "/login/allow", { ...grant, decision: "allow" });
-    await f.advance(60 * 60_000);
-    await refused(browser, "/login", { ...mine, secret: f.apiKey });
+    await fixture.advance(60 * 60_000);
+    await refused(browser, "/login", { ...mine, secret: fixture.apiKey });
   });
 
   test.each([
@@ -212,7 +212,7 @@ describe("a page", () => {
     ["an unnamed origin", { Origin: "null" }],
   ])("takes no form of %s, even with the right cookie", async (_, headers) => {
     await browser.open(`/docs/api/cli?next=${NEXT}`);
-    const fields = { ...browser.fieldsOf("/login"), secret: f.apiKey };
+    const fields = { ...browser.fieldsOf("/login"), secret: fixture.apiKey };
     expect((await browser.post("/login", fields, headers)).status).toBe(403);
     const own = { "Sec-Fetch-Site": "same-origin", Origin: "http://localhost" };
     for (const sent of [own, { Origin: "http://localhost" }]) {
@@ -224,11 +224,11 @@ describe("a page", () => {
   });
 
   test("is known by the name that the browser opened, and by the public one behind a proxy", async () => {
-    f.publicUrl = "http://api.example.com";
-    await f.restart();
-    browser = new Browser(f.control);
+    fixture.publicUrl = "http://api.example.com";
+    await fixture.restart();
+    browser = new Browser(fixture.control);
     await browser.open(`/docs/api/cli?next=${NEXT}`);
-    const fields = { ...browser.fieldsOf("/login"), secret: f.apiKey };
+    const fields = { ...browser.fieldsOf("/login"), secret: fixture.apiKey };
     const statuses: number[] = [];
     for (const Origin of ["http://localhost", "http://api.example.com", "http://x.api.example.com"]) {
       statuses.push((await browser.post("/login", fields, { Origin })).status);
@@ -243,21 +243,21 @@ describe("a page", () => {
   });
 
   test("shows values as text", async () => {
-    const team = await f.store.people.teamBySlug("default");
-    await f.store.people.rename(team?.id ?? "", "<b>&\"'");
+    const team = await fixture.store.people.teamBySlug("default");
+    await fixture.store.people.rename(team?.id ?? "", "<b>&\"'");
     await browser.open(`/docs/api/cli?next=${NEXT}`);
-    const { text } = await browser.submit("/login", { secret: f.apiKey });
+    const { text } = await browser.submit("/login", { secret: fixture.apiKey });
     expect(text).toContain("team &lt;b&gt;&amp;&quot;&#39;");
   });
 
   test("takes forms only, of a bounded size", async () => {
     const post = (body: string, type: string) =>
-      f.control.handle(
+      fixture.control.handle(
         new Request("http://localhost/login", { method: "POST", body, headers: { "Content-Type": type } }),
       );
     expect((await post("{}", "application/json")).status).toBe(415);
     expect((await post(`form=${"x".repeat(16 * 1024)}`, "application/x-www-form-urlencoded")).status).toBe(413);
-    expect((await f.control.handle(new Request("http://localhost/login"))).status).toBe(405);
+    expect((await fixture.control.handle(new Request("http://localhost/login"))).status).toBe(405);
   });
 });
 
@@ -285,17 +285,17 @@ describe("a password", () => {
 
   test("has a bounded length, and a new one ends the logins of the old one", async () => {
     for (const length of [PASSWORD_MIN_CHARS - 1, PASSWORD_MAX_CHARS + 1]) {
-      await expect(setPassword(f, await user(), "x".repeat(length))).rejects.toMatchObject({ status: 400 });
+      await expect(setPassword(fixture, await user(), "x".repeat(length))).rejects.toMatchObject({ status: 400 });
     }
     await withPassword();
     const given = await login({ email: EMAIL, password: PASSWORD });
-    await setPassword(f, await user(), "another long password");
+    await setPassword(fixture, await user(), "another long password");
     expect((await teams(given.accessToken))[0]).toBe(401);
     expect((await tryWith({ email: EMAIL, password: PASSWORD })).status).toBe(401);
   });
 
   test("gets 429 after too many attempts for an email address or from a network", async () => {
-    const from = (address: string) => new Browser(f.control, { address, fromTrustedProxy: false });
+    const from = (address: string) => new Browser(fixture.control, { address, fromTrustedProxy: false });
     const attempt = async (by: Browser, email: string) => {
       await by.open(`/docs/api/cli?next=${NEXT}`);
       return by.submit("/login", { email, password: "" });
@@ -310,7 +310,7 @@ describe("a password", () => {
     }
     expect((await attempt(from("198.51.100.1"), EMAIL)).status).toBe(429);
     expect((await attempt(from("198.51.100.1"), "other@x")).status).toBe(401);
-    await f.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
+    await fixture.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
     expect((await attempt(one, "another@x")).status).toBe(401);
   });
 
@@ -318,20 +318,20 @@ describe("a password", () => {
     expect(EMAIL_TRIES_AT_ONCE).toBeGreaterThan(LOGIN_TRIES_AT_ONCE);
     expect(EMAIL_TRIES_PER_MINUTE).toBeGreaterThan(LOGIN_TRIES_PER_MINUTE);
     await withPassword();
-    const stranger = new Browser(f.control, { address: "192.0.2.1", fromTrustedProxy: false });
+    const stranger = new Browser(fixture.control, { address: "192.0.2.1", fromTrustedProxy: false });
     await stranger.open(`/docs/api/cli?next=${NEXT}`);
     const fields = stranger.fieldsOf("/login");
     for (let nth = 0; nth < 10 * LOGIN_TRIES_AT_ONCE; nth++) {
       await stranger.post("/login", { ...fields, email: EMAIL, password: "" });
     }
-    const own = new Browser(f.control, { address: "198.51.100.1", fromTrustedProxy: false });
+    const own = new Browser(fixture.control, { address: "198.51.100.1", fromTrustedProxy: false });
     await own.open(`/docs/api/cli?next=${NEXT}`);
     expect((await own.submit("/login", { email: EMAIL, password: PASSWORD })).status).toBe(200);
   });
 
   test("works in a browser that signed in before, whatever others try; there it has a budget too", async () => {
     await withPassword();
-    const at = (address: string) => new Browser(f.control, { address, fromTrustedProxy: false });
+    const at = (address: string) => new Browser(fixture.control, { address, fromTrustedProxy: false });
     const own = at("192.0.2.1");
     const attempt = async (by: Browser, email: string, password: string) => {
       await by.open(`/docs/api/cli?next=${NEXT}`);
@@ -344,7 +344,7 @@ describe("a password", () => {
     expect(await attempt(own, "other@x", "")).toBe(429);
     for (let nth = 0; nth < LOGIN_TRIES_AT_ONCE; nth++) expect(await attempt(own, EMAIL, "")).toBe(401);
     expect(await attempt(own, EMAIL, PASSWORD)).toBe(429);
-    await f.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
+    await fixture.advance(60_000 / LOGIN_TRIES_PER_MINUTE);
     expect(await attempt(own, EMAIL, PASSWORD)).toBe(200);
   });
 
@@ -352,26 +352,26 @@ describe("a password", () => {
     await withPassword();
     const allow = () => browser.submit("/login/allow", { decision: "allow" });
     await tryWith({ email: EMAIL, password: PASSWORD });
-    await setPassword(f, await user(), "another long password");
+    await setPassword(fixture, await user(), "another long password");
     expect((await allow()).status).toBe(401);
     await tryWith({ email: EMAIL, password: "another long password" });
-    await removePassword(f, await user());
+    await removePassword(fixture, await user());
     expect((await allow()).status).toBe(401);
-    const { secret, token } = await createAccessToken(f, { userId: (await user()).id, name: "t" });
+    const { secret, token } = await createAccessToken(fixture, { userId: (await user()).id, name: "t" });
     await tryWith({ secret });
-    await f.store.keys.removeAccessToken((await user()).id, token.id);
+    await fixture.store.keys.removeAccessToken((await user()).id, token.id);
     expect((await allow()).status).toBe(401);
-    await tryWith({ secret: f.apiKey });
-    const [key] = await f.store.keys.apiKeysOf((await f.store.people.teamBySlug("default"))?.id ?? "");
-    await f.store.keys.removeApiKey(key?.teamId ?? "", key?.id ?? "");
+    await tryWith({ secret: fixture.apiKey });
+    const [key] = await fixture.store.keys.apiKeysOf((await fixture.store.people.teamBySlug("default"))?.id ?? "");
+    await fixture.store.keys.removeApiKey(key?.teamId ?? "", key?.id ?? "");
     expect((await allow()).status).toBe(401);
   });
 });
 
 describe("the audit log", () => {
   const entries = async () => {
-    await f.passBy(AUDIT_WRITTEN_EVERY_MS);
-    const found = await f.store.auditLog.list({}, undefined, 1_000);
+    await fixture.passBy(AUDIT_WRITTEN_EVERY_MS);
+    const found = await fixture.store.auditLog.list({}, undefined, 1_000);
     return found.filter(({ action }) => /login|oauth/.test(action));
   };
   /** Sorted, without ids. */
@@ -394,7 +394,7 @@ describe("the audit log", () => {
       "user: POST /oauth/revoke, login ID: 200",
       "user: POST /oauth/token, login ID: 200",
     ]);
-    const other = await login({ secret: f.apiKey });
+    const other = await login({ secret: fixture.apiKey });
     await refresh((await refresh(other.refreshToken)).refresh_token);
     await refresh(other.refreshToken);
     expect((await told()).filter((text) => text.startsWith("key"))).toEqual([
@@ -403,14 +403,14 @@ describe("the audit log", () => {
       "key: POST /oauth/token, login ID: 200",
       "key: POST /oauth/token, login ID: 200",
     ]);
-    const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
+    const [key] = await fixture.store.keys.apiKeysOf(fixture.firstRun.teamId);
     for (const entry of (await entries()).filter(({ actor }) => actor === "key")) {
-      expect(entry).toMatchObject({ actorId: key?.id ?? "", teamId: f.firstRun.teamId });
+      expect(entry).toMatchObject({ actorId: key?.id ?? "", teamId: fixture.firstRun.teamId });
     }
   });
 
   test("has failed logins with address and user, and never what was typed", async () => {
-    browser = new Browser(f.control, { address: "192.0.2.7", fromTrustedProxy: false });
+    browser = new Browser(fixture.control, { address: "192.0.2.7", fromTrustedProxy: false });
     const typed = ["nobody secret@x", "wrong wrong wrong", `e2b_${"0".repeat(40)}`, `sk_e2b_${"1".repeat(40)}`];
     await browser.open(`/docs/api/cli?next=${NEXT}`);
     for (const fields of [
@@ -436,13 +436,13 @@ describe("the audit log", () => {
     let network = 0;
     const fail = async () => {
       const address = `10.0.${network >> 8}.${network++ & 255}`;
-      const from = new Browser(f.control, { address, fromTrustedProxy: false });
+      const from = new Browser(fixture.control, { address, fromTrustedProxy: false });
       await from.open(`/docs/api/cli?next=${NEXT}`);
       expect((await from.submit("/login", { secret: "x" })).status).toBe(401);
     };
     for (let nth = 0; nth < FAILED_LOGINS_AT_ONCE + 5; nth++) await fail();
     expect(await entries()).toHaveLength(FAILED_LOGINS_AT_ONCE);
-    await f.advance(60_000 / FAILED_LOGINS_PER_MINUTE);
+    await fixture.advance(60_000 / FAILED_LOGINS_PER_MINUTE);
     await fail();
     expect((await entries())[0]?.object).toBe("an access token; before it 5 that are not recorded");
   });
@@ -451,20 +451,20 @@ describe("the audit log", () => {
 describe("a refresh token", () => {
   test("is replaced by each use; a second use ends the login", async () => {
     const given = await login({ secret: await token() });
-    await f.advance(LOGIN_ACCESS_MS);
+    await fixture.advance(LOGIN_ACCESS_MS);
     expect((await teams(given.accessToken))[0]).toBe(401);
     const second = await refresh(given.refreshToken);
     expect(second).toMatchObject({ status: 200, token_type: "Bearer", expires_in: LOGIN_ACCESS_MS / 1000 });
     expect((await teams(second.access_token))[0]).toBe(200);
     const again = await refresh(given.refreshToken);
     expect([again.status, again.refresh_token]).toEqual([200, second.refresh_token]);
-    await f.advance(REFRESH_REPEATED_WITHIN_MS + 1);
+    await fixture.advance(REFRESH_REPEATED_WITHIN_MS + 1);
     const third = await refresh(second.refresh_token);
     expect(third.status).toBe(200);
     expect(await refresh(given.refreshToken)).toMatchObject({ status: 400, error: "invalid_grant" });
     expect((await refresh(third.refresh_token)).status).toBe(400);
     expect((await teams(third.access_token))[0]).toBe(401);
-    expect(f.logLines.join("\n")).toContain("a refresh token was used twice");
+    expect(fixture.logLines.join("\n")).toContain("a refresh token was used twice");
   });
 
   test("used by many at once gives all of them one pair", async () => {
@@ -491,10 +491,10 @@ describe("a refresh token", () => {
 
   test("ends 90 days after the login", async () => {
     let pair = await refresh((await login({ secret: await token() })).refreshToken);
-    await f.advance(LOGIN_MS - 1000);
+    await fixture.advance(LOGIN_MS - 1000);
     pair = await refresh(pair.refresh_token);
     expect(pair).toMatchObject({ status: 200, expires_in: 1 });
-    await f.advance(1000);
+    await fixture.advance(1000);
     expect((await refresh(pair.refresh_token)).error).toBe("invalid_grant");
     expect((await teams(pair.access_token))[0]).toBe(401);
   });
@@ -508,7 +508,7 @@ describe("a refresh token", () => {
     }
     expect([await revoke({ token: "unknown" }), await revoke({})]).toEqual([200, 400]);
     const given = await login({ secret: await token() });
-    await f.store.people.removeUser((await user()).id);
+    await fixture.store.people.removeUser((await user()).id);
     expect([(await teams(given.accessToken))[0], (await refresh(given.refreshToken)).status]).toEqual([401, 400]);
   });
 
@@ -519,7 +519,7 @@ describe("a refresh token", () => {
 
   test("survives a restart of the server", async () => {
     const given = await login({ secret: await token() });
-    await f.restart();
+    await fixture.restart();
     expect((await refresh(given.refreshToken)).status).toBe(200);
   });
 });
@@ -528,19 +528,19 @@ test("a 101st login of a user ends the oldest", async () => {
   const secret = await token();
   const first = await login({ secret });
   for (let nth = 1; nth < LOGINS_PER_OWNER_MAX; nth++) {
-    await f.clock.advance(1, async () => undefined);
-    await f.store.logins.add({
+    await fixture.clock.advance(1, async () => undefined);
+    await fixture.store.logins.add({
       id: crypto.randomUUID(),
       userId: (await user()).id,
       apiKeyId: null,
       sealedKey: null,
       generation: 0,
-      rotatedAt: f.clock.now(),
-      createdAt: f.clock.now(),
+      rotatedAt: fixture.clock.now(),
+      createdAt: fixture.clock.now(),
     });
   }
   expect((await teams(first.accessToken))[0]).toBe(200);
-  await f.clock.advance(1, async () => undefined);
+  await fixture.clock.advance(1, async () => undefined);
   const last = await login({ secret });
   expect([(await teams(first.accessToken))[0], (await teams(last.accessToken))[0]]).toEqual([401, 200]);
 });

@@ -16,20 +16,26 @@ beforeAll(async () => {
 });
 afterAll(() => issuer[Symbol.asyncDispose]());
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let browser: Browser;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
   await restartWith({});
-  const team = await f.store.people.teamBySlug("default");
-  await createUser(f, { email: EMAIL, teamIds: [team?.id ?? ""] });
+  const team = await fixture.store.people.teamBySlug("default");
+  await createUser(fixture, { email: EMAIL, teamIds: [team?.id ?? ""] });
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 async function restartWith(changes: Partial<OidcSettings>): Promise<void> {
-  f.oidc = { issuer: issuer.url, clientId: "sandlot", clientSecret: issuer.clientSecret, domains: [], ...changes };
-  await f.restart();
-  browser = new Browser(f.control, { address: "192.0.2.1", fromTrustedProxy: false });
+  fixture.oidc = {
+    issuer: issuer.url,
+    clientId: "sandlot",
+    clientSecret: issuer.clientSecret,
+    domains: [],
+    ...changes,
+  };
+  await fixture.restart();
+  browser = new Browser(fixture.control, { address: "192.0.2.1", fromTrustedProxy: false });
 }
 
 /** Follows the button of the sign-in page to the issuer, signs in there, and returns with the browser. */
@@ -58,7 +64,7 @@ describe("a login with an issuer", () => {
     expect([given.origin, given.searchParams.get("email")]).toEqual([NEXT, EMAIL]);
     const authorization = `Bearer ${given.searchParams.get("accessToken")}`;
     const request = new Request("http://localhost/teams", { headers: { authorization } });
-    expect((await f.control.handle(request)).status).toBe(200);
+    expect((await fixture.control.handle(request)).status).toBe(200);
   });
 
   test.each([
@@ -75,12 +81,12 @@ describe("a login with an issuer", () => {
   test("creates users of the given domains only, in the given team", async () => {
     await restartWith({ domains: ["example.com"], team: "default" });
     expect((await signIn("new@example.com")).status).toBe(200);
-    const user = await f.store.people.userByEmail("new@example.com");
-    expect((await f.store.people.teamsOf(user?.id ?? "")).map(({ team }) => team.slug)).toEqual(["default"]);
+    const user = await fixture.store.people.userByEmail("new@example.com");
+    expect((await fixture.store.people.teamsOf(user?.id ?? "")).map(({ team }) => team.slug)).toEqual(["default"]);
     expect((await signIn("new@elsewhere.example")).status).toBe(403);
-    await f.restart();
-    browser = new Browser(f.control);
-    const entries = (await f.store.auditLog.list({}, undefined, 10)).map(({ actor, action, object }) => {
+    await fixture.restart();
+    browser = new Browser(fixture.control);
+    const entries = (await fixture.store.auditLog.list({}, undefined, 10)).map(({ actor, action, object }) => {
       return [actor, action, object];
     });
     const returned = "GET /login/oidc/callback";
@@ -95,8 +101,8 @@ describe("a login with an issuer", () => {
 
   test("cannot be finished by another browser, twice, later, or with another code", async () => {
     const back = await returnAddress(EMAIL);
-    expect((await new Browser(f.control).open(back)).status).toBe(403);
-    const foreign = new Browser(f.control);
+    expect((await new Browser(fixture.control).open(back)).status).toBe(403);
+    const foreign = new Browser(fixture.control);
     await foreign.open(`/docs/api/cli?next=${NEXT}`);
     expect((await foreign.open(back)).status).toBe(403);
     expect((await browser.open(back.replace(/code=[^&]+/, "code=guessed"))).status).toBe(502);
@@ -107,9 +113,9 @@ describe("a login with an issuer", () => {
     // The code of one login with the state of another: its verifier and nonce are others.
     expect((await browser.open(one.replace(stateOf(one), stateOf(other)))).status).toBe(502);
     const late = await returnAddress(EMAIL);
-    await f.advance(30 * 60_000);
+    await fixture.advance(30 * 60_000);
     expect((await browser.open(late)).status).toBe(403);
-    expect(f.logLines.join("\n")).not.toContain(stateOf(one));
+    expect(fixture.logLines.join("\n")).not.toContain(stateOf(one));
   });
 
   test("that the issuer refuses shows the sign-in page again, without what the address says", async () => {
@@ -132,13 +138,13 @@ describe("a login with an issuer", () => {
   test("with a wrong secret does not work", async () => {
     await restartWith({ clientSecret: "wrong" });
     expect((await signIn(EMAIL)).status).toBe(502);
-    expect(f.logLines.join("\n")).toContain("a login with the issuer failed");
+    expect(fixture.logLines.join("\n")).toContain("a login with the issuer failed");
   });
 
   test("is not offered without one", async () => {
-    f.oidc = undefined;
-    await f.restart();
-    browser = new Browser(f.control);
+    fixture.oidc = undefined;
+    await fixture.restart();
+    browser = new Browser(fixture.control);
     expect((await browser.open(`/docs/api/cli?next=${NEXT}`)).text).not.toContain("/login/oidc");
     for (const path of ["/login/oidc", "/login/oidc/callback"]) expect((await browser.open(path)).status).toBe(404);
   });
@@ -148,7 +154,7 @@ describe("an issuer", () => {
   const login = (answer: (request: Request) => Response | Promise<Response>) => {
     const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
     const settings = { issuer: `http://127.0.0.1:${server.port}`, clientId: "sandlot", domains: [] };
-    const client = new OidcLogin(f.services, settings, 200);
+    const client = new OidcLogin(fixture.services, settings, 200);
     const begin = () => client.begin("http://localhost/", async () => "state");
     return { begin, [Symbol.asyncDispose]: () => server.stop(true) };
   };

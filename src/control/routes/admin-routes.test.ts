@@ -5,24 +5,24 @@ import { ADMIN_TOKENS_MAX, createAccessToken, createAdminToken, revokeAdminToken
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let admin: string;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  admin = (await createAdminToken(f, { name: "test" })).secret;
+  fixture = await ControlFixture.open();
+  admin = (await createAdminToken(fixture, { name: "test" })).secret;
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 // biome-ignore lint/suspicious/noExplicitAny: the fixture has checked the body against the route's schema
 type Answer = Omit<Reply, "body"> & { body: any };
 const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
-  f.call(method, path, body, { "X-API-Key": "", "X-Admin-Token": admin, ...headers });
+  fixture.call(method, path, body, { "X-API-Key": "", "X-Admin-Token": admin, ...headers });
 const asTeam = (teamID: string) => ({ "X-Team-ID": teamID });
 
 /** As the admin socket passes them on. */
 async function asRoot(method: string, path: string): Promise<Response> {
   const client = { address: "", fromTrustedProxy: false, isRoot: true };
-  return await f.control.handle(new Request(`http://localhost${path}`, { method }), client);
+  return await fixture.control.handle(new Request(`http://localhost${path}`, { method }), client);
 }
 
 async function newTeam(slug: string): Promise<{ teamID: string; key: string }> {
@@ -34,9 +34,9 @@ async function newTeam(slug: string): Promise<{ teamID: string; key: string }> {
 describe("an admin token", () => {
   test("opens the routes of administrators until it is revoked, and is stored only as a hash", async () => {
     expect((await call("GET", "/admin/teams")).body).toMatchObject([{ slug: "default", state: "active" }]);
-    const [token] = await f.store.keys.adminTokens();
+    const [token] = await fixture.store.keys.adminTokens();
     expect(JSON.stringify(token)).not.toContain(admin.slice("sandlot_admin_".length));
-    await revokeAdminToken(f, token?.id ?? "");
+    await revokeAdminToken(fixture, token?.id ?? "");
     expect((await call("GET", "/admin/teams")).status).toBe(401);
     expect((await asRoot("GET", "/admin/teams")).status).toBe(200);
   });
@@ -47,40 +47,40 @@ describe("an admin token", () => {
     [{ "X-Admin-Token": `sandlot_admin_${"0".repeat(40)}` }, "not valid"],
     [{ "X-Admin-Token": "sandlot_admin_xyz" }, "not valid"],
   ])("%j is a 401 with the reason", async (headers, reason) => {
-    const { status, body } = await f.call("GET", "/nodes", undefined, headers as Record<string, string>);
+    const { status, body } = await fixture.call("GET", "/nodes", undefined, headers as Record<string, string>);
     expect([status, body.message]).toEqual([401, expect.stringContaining(reason)]);
   });
 
   test("a 101st is rejected", async () => {
-    for (let nth = 1; nth < ADMIN_TOKENS_MAX; nth++) await createAdminToken(f, { name: "more" });
-    await expect(createAdminToken(f, { name: "one too many" })).rejects.toMatchObject({ status: 429 });
+    for (let nth = 1; nth < ADMIN_TOKENS_MAX; nth++) await createAdminToken(fixture, { name: "more" });
+    await expect(createAdminToken(fixture, { name: "one too many" })).rejects.toMatchObject({ status: 429 });
   });
 
   test("acts for any team that is named, without its budget", async () => {
     const { teamID, key } = await newTeam("red");
-    await f.store.people.setLimits(teamID, { reads: 1, changes: 1 });
+    await fixture.store.people.setLimits(teamID, { reads: 1, changes: 1 });
     for (let nth = 0; nth < 30; nth++)
       expect((await call("GET", "/v2/sandboxes", undefined, asTeam(teamID))).status).toBe(200);
     const made = await call("POST", "/sandboxes", { templateID: "base" }, asTeam(teamID));
     expect(made.status).toBe(201);
-    const seen = await f.call("GET", `/sandboxes/${made.body.sandboxID}`, undefined, { "X-API-Key": key });
+    const seen = await fixture.call("GET", `/sandboxes/${made.body.sandboxID}`, undefined, { "X-API-Key": key });
     expect(seen.status).toBe(200);
     expect((await call("GET", "/api-keys", undefined, asTeam(teamID))).body).toHaveLength(1);
     expect((await call("GET", "/api-keys")).status).toBe(401);
-    expect((await call("GET", "/v2/sandboxes", undefined, asTeam(f.ids.uuid()))).status).toBe(404);
+    expect((await call("GET", "/v2/sandboxes", undefined, asTeam(fixture.ids.uuid()))).status).toBe(404);
   });
 });
 
 test("a user's access token with X-Team-ID reads templates and creates sandboxes of that team only", async () => {
   const { teamID } = await newTeam("red");
   const { userID } = (await call("POST", "/admin/users", { email: "Ada@example.com", teamIDs: [teamID] })).body;
-  const { secret } = await createAccessToken(f, { userId: userID, name: "cli" });
+  const { secret } = await createAccessToken(fixture, { userId: userID, name: "cli" });
   const as = (id: string) => ({ "X-API-Key": "", Authorization: `Bearer ${secret}`, "X-Team-ID": id });
-  expect((await f.call("GET", "/templates", undefined, as(teamID))).status).toBe(200);
-  expect((await f.call("GET", "/v2/templates", undefined, as(teamID))).status).toBe(200);
-  expect((await f.call("POST", "/v2/sandboxes", { templateID: "base" }, as(teamID))).status).toBe(201);
-  for (const other of [f.firstRun.teamId, f.ids.uuid(), "x"]) {
-    expect((await f.call("GET", "/templates", undefined, as(other))).status).toBe(403);
+  expect((await fixture.call("GET", "/templates", undefined, as(teamID))).status).toBe(200);
+  expect((await fixture.call("GET", "/v2/templates", undefined, as(teamID))).status).toBe(200);
+  expect((await fixture.call("POST", "/v2/sandboxes", { templateID: "base" }, as(teamID))).status).toBe(201);
+  for (const other of [fixture.firstRun.teamId, fixture.ids.uuid(), "x"]) {
+    expect((await fixture.call("GET", "/templates", undefined, as(other))).status).toBe(403);
   }
 });
 
@@ -91,8 +91,8 @@ describe("teams and users", () => {
     const ada = (await call("POST", "/admin/users", { email: "Ada@Example.com" })).body;
     expect(ada).toMatchObject({ email: "ada@example.com", teams: [] });
     expect((await call("POST", `/admin/teams/${teamID}/members`, { userID: ada.userID })).status).toBe(204);
-    await call("POST", `/admin/teams/${f.firstRun.teamId}/members`, { userID: ada.userID });
-    const member = `/admin/teams/${f.firstRun.teamId}/members/${ada.userID}`;
+    await call("POST", `/admin/teams/${fixture.firstRun.teamId}/members`, { userID: ada.userID });
+    const member = `/admin/teams/${fixture.firstRun.teamId}/members/${ada.userID}`;
     expect((await call("PATCH", member, { isDefault: true })).status).toBe(204);
     const [listed] = (await call("GET", "/admin/users")).body;
     expect(listed.teams).toMatchObject([
@@ -106,9 +106,9 @@ describe("teams and users", () => {
       { slug: "red", apiKeyCount: 1, members: [{ email: ada.email }] },
     ]);
     expect((await call("DELETE", `/admin/users/${ada.userID}?revokeKeys=true`)).status).toBe(200);
-    const keyId = (await f.store.keys.apiKeysOf(teamID))[0]?.id;
+    const keyId = (await fixture.store.keys.apiKeysOf(teamID))[0]?.id;
     expect((await call("DELETE", `/admin/teams/${teamID}/api-keys/${keyId}`)).status).toBe(204);
-    expect((await f.call("GET", "/sandboxes", undefined, { "X-API-Key": key })).status).toBe(401);
+    expect((await fixture.call("GET", "/sandboxes", undefined, { "X-API-Key": key })).status).toBe(401);
   });
 
   test.each([
@@ -127,14 +127,14 @@ describe("teams and users", () => {
 describe("sandboxes and builds of all teams", () => {
   test("are counted, found and killed", async () => {
     const { teamID, key } = await newTeam("red");
-    const own = await f.create();
+    const own = await fixture.create();
     const [running, resting] = [1, 2].map(() =>
-      f.call("POST", "/sandboxes", { templateID: "base", timeout: 600 }, { "X-API-Key": key }),
+      fixture.call("POST", "/sandboxes", { templateID: "base", timeout: 600 }, { "X-API-Key": key }),
     );
     const ids = [(await running)?.body.sandboxID, (await resting)?.body.sandboxID];
-    await f.call("POST", `/sandboxes/${ids[1]}/pause`, undefined, { "X-API-Key": key });
+    await fixture.call("POST", `/sandboxes/${ids[1]}/pause`, undefined, { "X-API-Key": key });
     expect((await call("GET", "/admin/sandboxes/running-counts")).body).toEqual({
-      [f.firstRun.teamId]: 1,
+      [fixture.firstRun.teamId]: 1,
       [teamID]: 1,
     });
     expect((await call("GET", `/admin/sandboxes/${ids[1]}`)).body).toEqual({
@@ -145,20 +145,20 @@ describe("sandboxes and builds of all teams", () => {
     const killed = await call("POST", `/admin/teams/${teamID}/sandboxes/kill`);
     expect(killed.body).toEqual({ killedCount: 2, failedCount: 0 });
     expect((await call("GET", `/admin/sandboxes/${ids[0]}`)).status).toBe(404);
-    expect((await f.call("GET", `/sandboxes/${own}`)).status).toBe(200);
+    expect((await fixture.call("GET", `/sandboxes/${own}`)).status).toBe(200);
   });
 
   test("builds of a team are cancelled, started or not", async () => {
-    const build = await new BuildCalls(f).request("web");
-    const cancelled = await call("POST", `/admin/teams/${f.firstRun.teamId}/builds/cancel`);
+    const build = await new BuildCalls(fixture).request("web");
+    const cancelled = await call("POST", `/admin/teams/${fixture.firstRun.teamId}/builds/cancel`);
     expect(cancelled.body).toEqual({ cancelledCount: 1, failedCount: 0 });
-    expect((await f.store.builds.byId(build.buildID))?.status).toBe("error");
+    expect((await fixture.store.builds.byId(build.buildID))?.status).toBe("error");
   });
 });
 
 describe("the node", () => {
   test("is this machine, with its load", async () => {
-    await f.create();
+    await fixture.create();
     const [node] = (await call("GET", "/nodes")).body;
     expect(node).toMatchObject({ id: "local", status: "ready", sandboxCount: 1, createSuccesses: 1, createFails: 0 });
     expect(node.metrics).toMatchObject({ allocatedCPU: 2, allocatedMemoryBytes: 2 ** 30, cpuCount: 2 });
@@ -168,42 +168,42 @@ describe("the node", () => {
   });
 
   test("starts nothing while it is drained, also after a restart", async () => {
-    const id = await f.create({ timeout: 3_600 });
-    const resting = await f.create({ timeout: 3_600 });
-    await f.call("POST", `/sandboxes/${resting}/pause`);
+    const id = await fixture.create({ timeout: 3_600 });
+    const resting = await fixture.create({ timeout: 3_600 });
+    await fixture.call("POST", `/sandboxes/${resting}/pause`);
     expect((await call("POST", "/nodes/local", { status: "draining" })).status).toBe(204);
-    await f.restart();
+    await fixture.restart();
     expect((await call("GET", "/nodes/local")).body.status).toBe("draining");
-    const refused = await f.call("POST", "/sandboxes", { templateID: "base" });
+    const refused = await fixture.call("POST", "/sandboxes", { templateID: "base" });
     expect([refused.status, refused.body.message]).toEqual([503, expect.stringContaining("drains this machine")]);
     for (const path of [`/sandboxes/${resting}/resume`, `/sandboxes/${resting}/connect`]) {
-      expect((await f.call("POST", path, { timeout: 60 })).status).toBe(503);
+      expect((await fixture.call("POST", path, { timeout: 60 })).status).toBe(503);
     }
-    expect((await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 })).status).toBe(200);
-    expect((await f.call("POST", `/sandboxes/${id}/pause`)).status).toBe(204);
+    expect((await fixture.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 })).status).toBe(200);
+    expect((await fixture.call("POST", `/sandboxes/${id}/pause`)).status).toBe(204);
     expect((await call("POST", "/nodes/local", { status: "ready" })).status).toBe(204);
-    expect((await f.call("POST", `/sandboxes/${id}/resume`, { timeout: 60 })).status).toBe(201);
+    expect((await fixture.call("POST", `/sandboxes/${id}/resume`, { timeout: 60 })).status).toBe(201);
   });
 });
 
 describe("the audit log", () => {
   const entries = async (query = "") => {
-    await f.passBy(AUDIT_WRITTEN_EVERY_MS);
+    await fixture.passBy(AUDIT_WRITTEN_EVERY_MS);
     return (await call("GET", `/admin/audit${query}`)).body;
   };
 
   test("names actor, action, object, team and result of each change, newest first", async () => {
-    const id = await f.create();
-    await f.call("POST", `/sandboxes/${id}/pause`, undefined, { "X-Request-Id": "0123456789abcdef" });
-    await f.call("DELETE", "/sandboxes/i0");
-    await f.call("GET", "/sandboxes");
-    await f.call("DELETE", "/sandboxes/i0", undefined, { "X-API-Key": "e2b_0" });
+    const id = await fixture.create();
+    await fixture.call("POST", `/sandboxes/${id}/pause`, undefined, { "X-Request-Id": "0123456789abcdef" });
+    await fixture.call("DELETE", "/sandboxes/i0");
+    await fixture.call("GET", "/sandboxes");
+    await fixture.call("DELETE", "/sandboxes/i0", undefined, { "X-API-Key": "e2b_0" });
     const { teamID } = await newTeam("red");
     await asRoot("POST", `/admin/teams/${teamID}/sandboxes/kill`);
-    const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
-    const [token] = await f.store.keys.adminTokens();
-    const [made] = await f.store.keys.apiKeysOf(teamID);
-    const byKey = { actor: { kind: "key", id: key?.id }, teamID: f.firstRun.teamId };
+    const [key] = await fixture.store.keys.apiKeysOf(fixture.firstRun.teamId);
+    const [token] = await fixture.store.keys.adminTokens();
+    const [made] = await fixture.store.keys.apiKeysOf(teamID);
+    const byKey = { actor: { kind: "key", id: key?.id }, teamID: fixture.firstRun.teamId };
     const byAdmin = { actor: { kind: "admin", id: token?.id }, teamID };
     const listed = await entries();
     const expected = [
@@ -231,9 +231,9 @@ describe("the audit log", () => {
   });
 
   test("has sandboxes that root ends or pauses on the machine", async () => {
-    const id = await f.create();
-    await f.control.operator.pause(id);
-    await f.control.operator.kill(id);
+    const id = await fixture.create();
+    await fixture.control.operator.pause(id);
+    await fixture.control.operator.kill(id);
     const about = (await entries(`?object=${id}`)).filter(
       ({ actor }: { actor: { kind: string } }) => actor.kind === "root",
     );
@@ -244,7 +244,7 @@ describe("the audit log", () => {
   });
 
   test("can be filtered and read page by page", async () => {
-    for (let nth = 0; nth < 5; nth++) await f.call("DELETE", `/sandboxes/i${nth}`);
+    for (let nth = 0; nth < 5; nth++) await fixture.call("DELETE", `/sandboxes/i${nth}`);
     const all = await entries();
     expect(all).toHaveLength(5);
     const first = await call("GET", "/admin/audit?limit=3");
@@ -252,8 +252,8 @@ describe("the audit log", () => {
     expect([...first.body, ...rest.body]).toEqual(all);
     expect(rest.headers.get("x-next-token")).toBeNull();
     expect(await entries("?object=i3")).toMatchObject([{ object: "i3" }]);
-    expect(await entries(`?teamID=${f.firstRun.teamId}`)).toHaveLength(5);
-    expect(await entries(`?teamID=${f.ids.uuid()}`)).toEqual([]);
+    expect(await entries(`?teamID=${fixture.firstRun.teamId}`)).toHaveLength(5);
+    expect(await entries(`?teamID=${fixture.ids.uuid()}`)).toEqual([]);
     expect(await entries(`?actorID=${all[0].actor.id}&action=DELETE%20%2Fsandboxes%2F%7BsandboxID%7D`)).toHaveLength(5);
     expect(await entries("?start=2027-01-16T00:00:00Z")).toEqual([]);
     expect(await entries("?end=2027-01-16T00:00:00Z")).toHaveLength(5);
@@ -262,8 +262,8 @@ describe("the audit log", () => {
 
   test("holds no secret, and bounds the names that clients wrote", async () => {
     const { key } = await newTeam("red");
-    await f.call("DELETE", `/sandboxes/${key}`);
-    await f.call("DELETE", `/sandboxes/${"x".repeat(2_000)}`);
+    await fixture.call("DELETE", `/sandboxes/${key}`);
+    await fixture.call("DELETE", `/sandboxes/${"x".repeat(2_000)}`);
     const listed = await entries();
     expect(JSON.stringify(listed)).not.toContain(key.slice("e2b_".length));
     expect(Math.max(...listed.map(({ object = "" }: { object?: string }) => object.length))).toBe(256);
@@ -280,11 +280,12 @@ describe("the audit log", () => {
   });
 
   test("has changes of access at once, and all others after a stop", async () => {
-    await f.call("DELETE", "/sandboxes/i0");
+    await fixture.call("DELETE", "/sandboxes/i0");
     await newTeam("red");
-    const actions = async () => (await f.store.auditLog.list({}, undefined, 10)).map(({ action }) => action).toSorted();
+    const actions = async () =>
+      (await fixture.store.auditLog.list({}, undefined, 10)).map(({ action }) => action).toSorted();
     expect(await actions()).toEqual(["POST /admin/teams", "POST /admin/teams/{teamID}/api-keys"]);
-    await f.restart();
+    await fixture.restart();
     expect(await actions()).toContain("DELETE /sandboxes/{sandboxID}");
   });
 });

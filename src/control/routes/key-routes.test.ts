@@ -6,11 +6,11 @@ import type { ApiKeyView, createdAccessToken, createdApiKey } from "../../contra
 import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX, createAccessToken } from "../access/keys.ts";
 import { ControlFixture, NOW, type Reply } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 /** A user with an access token that acts for a team. */
 interface Member {
@@ -20,23 +20,23 @@ interface Member {
 }
 
 async function operator(): Promise<Member> {
-  const { userId, teamId } = f.firstRun;
-  return { userId, teamId, token: (await createAccessToken(f, { userId, name: "test" })).secret };
+  const { userId, teamId } = fixture.firstRun;
+  return { userId, teamId, token: (await createAccessToken(fixture, { userId, name: "test" })).secret };
 }
 
 /** A user with its own team. */
 async function stranger(): Promise<Member> {
-  const [userId, teamId] = [f.ids.uuid(), f.ids.uuid()];
-  await f.store.people.addUser({ id: userId, email: "stranger@localhost", createdAt: NOW });
-  await f.store.people.addTeam({ id: teamId, name: "strangers", slug: "strangers", limits: {}, createdAt: NOW });
-  await f.store.people.join(userId, teamId, true);
-  return { userId, teamId, token: (await createAccessToken(f, { userId, name: "test" })).secret };
+  const [userId, teamId] = [fixture.ids.uuid(), fixture.ids.uuid()];
+  await fixture.store.people.addUser({ id: userId, email: "stranger@localhost", createdAt: NOW });
+  await fixture.store.people.addTeam({ id: teamId, name: "strangers", slug: "strangers", limits: {}, createdAt: NOW });
+  await fixture.store.people.join(userId, teamId, true);
+  return { userId, teamId, token: (await createAccessToken(fixture, { userId, name: "test" })).secret };
 }
 
 const headersOf = ({ token, teamId }: Member) => ({ Authorization: `Bearer ${token}`, "X-Team-ID": teamId });
 
 function as(member: Member, method: string, path: string, body?: unknown): Promise<Reply> {
-  return f.call(method, path, body, headersOf(member));
+  return fixture.call(method, path, body, headersOf(member));
 }
 
 async function makeKey(member: Member, name = "ci"): Promise<z.infer<typeof createdApiKey>> {
@@ -54,15 +54,15 @@ async function keysOf(member: Member): Promise<ApiKeyView[]> {
 /** Those of one moment have no order. */
 const namesOf = async (member: Member) => (await keysOf(member)).map(({ name }) => name).toSorted();
 const statusWithKey = async (key: string) =>
-  (await f.call("GET", "/sandboxes", undefined, { "X-API-Key": key })).status;
+  (await fixture.call("GET", "/sandboxes", undefined, { "X-API-Key": key })).status;
 const refusal = ({ status, body }: Reply) => [status, body.message];
 
 /** Until the team may have only `free` more. */
 async function fillTeam(teamId: string, free: number): Promise<void> {
-  await f.store.transaction(async ({ keys }) => {
+  await fixture.store.transaction(async ({ keys }) => {
     const mask = { maskPrefix: "00", maskSuffix: "0000", valueLength: 40 };
     for (let more = API_KEYS_PER_TEAM_MAX - free - (await keys.countApiKeys(teamId)); more > 0; more--) {
-      const id = f.ids.uuid();
+      const id = fixture.ids.uuid();
       const use = { createdAt: NOW, createdBy: null, lastUsedAt: null };
       await keys.addApiKey({ id, teamId, name: "filler", hash: `hash of ${id}`, ...mask, ...use });
     }
@@ -89,7 +89,7 @@ describe("an API key", () => {
     const { key, ...shown } = made;
     expect((await keysOf(me)).find(({ id }) => id === made.id)).toEqual(shown);
 
-    await f.advance(1_000);
+    await fixture.advance(1_000);
     expect(await statusWithKey(key)).toBe(200);
     expect((await as(me, "PATCH", `/api-keys/${made.id.toUpperCase()}`, { name: "deploy" })).status).toBe(200);
     const used = { ...shown, name: "deploy", lastUsed: new Date(NOW + 1_000).toISOString() };
@@ -109,9 +109,15 @@ describe("an API key", () => {
     const { token } = body as unknown as z.infer<typeof createdAccessToken>;
     expect(await statusWithKey(key)).toBe(200);
     await as(me, "GET", "/teams");
-    await f.restart();
-    const stored = await Promise.all((await readdir(f.folder)).map((name) => Bun.file(`${f.folder}/${name}`).bytes()));
-    const kept = [Buffer.concat(stored).toString("latin1"), f.logLines.join("\n"), JSON.stringify(await keysOf(me))];
+    await fixture.restart();
+    const stored = await Promise.all(
+      (await readdir(fixture.folder)).map((name) => Bun.file(`${fixture.folder}/${name}`).bytes()),
+    );
+    const kept = [
+      Buffer.concat(stored).toString("latin1"),
+      fixture.logLines.join("\n"),
+      JSON.stringify(await keysOf(me)),
+    ];
     for (const secret of [key.slice("e2b_".length), token.slice("sk_e2b_".length)]) {
       for (const text of kept) expect(text.includes(secret)).toBe(false);
       expect(kept[0]).not.toContain(Buffer.from(secret, "hex").toString("latin1"));
@@ -130,10 +136,10 @@ describe("an API key", () => {
     for (const [method, path, body] of [
       ["GET", "/api-keys"],
       ["POST", "/api-keys", { name: "x" }],
-      ["PATCH", `/api-keys/${f.ids.uuid()}`, { name: "x" }],
-      ["DELETE", `/api-keys/${f.ids.uuid()}`],
+      ["PATCH", `/api-keys/${fixture.ids.uuid()}`, { name: "x" }],
+      ["DELETE", `/api-keys/${fixture.ids.uuid()}`],
     ] as const) {
-      expect(refusal(await f.call(method, path, body, sent))).toEqual([status, expect.stringContaining(message)]);
+      expect(refusal(await fixture.call(method, path, body, sent))).toEqual([status, expect.stringContaining(message)]);
     }
   });
 
@@ -197,7 +203,7 @@ describe("an API key", () => {
 
   test("is made for each team of a login, or for none", async () => {
     const [me, other] = [await operator(), await stranger()];
-    await f.store.people.join(me.userId, other.teamId, false);
+    await fixture.store.people.join(me.userId, other.teamId, false);
     await fillTeam(other.teamId, 0);
     const refused = await as(me, "GET", "/teams");
     expect(refusal(refused)).toEqual([429, expect.stringContaining(other.teamId)]);
@@ -209,16 +215,16 @@ describe("an API key", () => {
     const [last] = await keysOf(me);
     expect((await as(me, "DELETE", `/api-keys/${last?.id}`)).status).toBe(204);
     expect(await keysOf(me)).toEqual([]);
-    expect(await statusWithKey(f.apiKey)).toBe(401);
-    await f.restart();
-    expect(await statusWithKey(f.firstRun.firstApiKey ?? "")).toBe(200);
+    expect(await statusWithKey(fixture.apiKey)).toBe(401);
+    await fixture.restart();
+    expect(await statusWithKey(fixture.firstRun.firstApiKey ?? "")).toBe(200);
     expect(await statusWithKey((await makeKey(me)).key)).toBe(200);
   });
 
   test("of a blocked team can be listed and deleted, but not created or renamed", async () => {
     const me = await operator();
     const { id } = await makeKey(me);
-    await f.store.people.setLimits(me.teamId, { blocked: true });
+    await fixture.store.people.setLimits(me.teamId, { blocked: true });
     const blocked = [403, expect.stringContaining("blocked")];
     expect(refusal(await as(me, "POST", "/api-keys", { name: "more" }))).toEqual(blocked);
     expect(refusal(await as(me, "PATCH", `/api-keys/${id}`, { name: "other" }))).toEqual(blocked);
@@ -258,7 +264,7 @@ describe("an access token", () => {
 
   test("of another user cannot be deleted, even in the same team", async () => {
     const [me, other] = [await operator(), await stranger()];
-    await f.store.people.join(other.userId, me.teamId, false);
+    await fixture.store.people.join(other.userId, me.teamId, false);
     const { id, token } = await makeToken(me);
     const refused = await as({ ...other, teamId: me.teamId }, "DELETE", `/access-tokens/${id}`);
     expect(refusal(refused)).toEqual([404, expect.stringContaining(id)]);
@@ -268,9 +274,9 @@ describe("an access token", () => {
   test("above the user's limit is rejected, also under concurrency", async () => {
     const me = await operator();
     const mask = { maskPrefix: "00", maskSuffix: "0000", valueLength: 40 };
-    await f.store.transaction(async ({ keys }) => {
+    await fixture.store.transaction(async ({ keys }) => {
       for (let made = 1; made < ACCESS_TOKENS_PER_USER_MAX - 1; made++) {
-        const id = f.ids.uuid();
+        const id = fixture.ids.uuid();
         const hash = `hash of ${id}`;
         await keys.addAccessToken({ id, userId: me.userId, name: "filler", hash, ...mask, createdAt: NOW });
       }
@@ -287,6 +293,6 @@ test("a user's membership is checked at each request", async () => {
   const [me, other] = [await operator(), await stranger()];
   const posing = { ...other, teamId: me.teamId };
   expect((await as(posing, "GET", "/api-keys")).status).toBe(403);
-  await f.store.people.join(other.userId, me.teamId, false);
+  await fixture.store.people.join(other.userId, me.teamId, false);
   expect((await as(posing, "GET", "/api-keys")).status).toBe(200);
 });

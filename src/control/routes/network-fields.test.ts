@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeAll(async () => {
-  f = await ControlFixture.open();
-  f.host.names.set("inside.test", ["10.1.2.3"]);
+  fixture = await ControlFixture.open();
+  fixture.host.names.set("inside.test", ["10.1.2.3"]);
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 const ALL = "0.0.0.0/0";
 const PORT = `\${PORT}`;
@@ -104,29 +104,29 @@ const taken: [sent: Record<string, unknown>, shown: Record<string, unknown>][] =
 for (const path of ["/sandboxes", "/v2/sandboxes"]) {
   describe(`POST ${path}`, () => {
     test.each([...refusedOut, ...refusedIn])("network %j: %s %s", async (network, field, problem) => {
-      const before = f.host.running.length;
-      const { status, body } = await f.call("POST", path, { templateID: "base", network });
+      const before = fixture.host.running.length;
+      const { status, body } = await fixture.call("POST", path, { templateID: "base", network });
       expect(status).toBe(400);
       expect(body.message).toStartWith(`validation error: network.${field} `);
       expect(body.message).toContain(problem);
       expect(body.message).not.toMatch(/secret|hunter2/);
-      expect(f.host.running).toHaveLength(before);
+      expect(fixture.host.running).toHaveLength(before);
     });
 
     test.each(taken)("network %j is accepted, and shown as it was sent", async (network, shown) => {
-      const { status, body } = await f.call("POST", path, { templateID: "base", network, timeout: 3600 });
+      const { status, body } = await fixture.call("POST", path, { templateID: "base", network, timeout: 3600 });
       expect(status).toBe(201);
       const { maskRequestHost, egressProxy: _, rules: __, ...sent } = network;
-      const detail = (await f.call("GET", `/sandboxes/${body.sandboxID}`)).body;
+      const detail = (await fixture.call("GET", `/sandboxes/${body.sandboxID}`)).body;
       const mask = maskRequestHost ? { maskRequestHost } : {};
       expect<unknown>(detail.network).toEqual({ allowPublicTraffic: true, ...sent, ...mask, ...shown });
-      await f.call("DELETE", `/sandboxes/${body.sandboxID}`);
+      await fixture.call("DELETE", `/sandboxes/${body.sandboxID}`);
     });
   });
 }
 
 describe("PUT /sandboxes/{sandboxID}/network", () => {
-  const put = (id: string, body: unknown) => f.call("PUT", `/sandboxes/${id}/network`, body);
+  const put = (id: string, body: unknown) => fixture.call("PUT", `/sandboxes/${id}/network`, body);
 
   test.each(refusedOut)("%j: %s %s", async (fields, field, problem) => {
     const { status, body } = await put("i0", fields);
@@ -142,13 +142,13 @@ describe("PUT /sandboxes/{sandboxID}/network", () => {
   });
 
   test.each(taken)("%j is accepted, and shown as it was sent", async (fields, shown) => {
-    const id = await f.create({ timeout: 3600 });
+    const id = await fixture.create({ timeout: 3600 });
     const { allowOut, denyOut, egressProxy } = fields;
     expect((await put(id, { ...fields, rules: {} })).status).toBe(204);
     const { egressProxy: proxy } = shown;
-    const detail = (await f.call("GET", `/sandboxes/${id}`)).body;
+    const detail = (await fixture.call("GET", `/sandboxes/${id}`)).body;
     const sent = Object.entries({ allowOut, denyOut, egressProxy: egressProxy && proxy }).filter(([, value]) => value);
     expect<unknown>(detail.network).toEqual({ allowPublicTraffic: true, ...Object.fromEntries(sent) });
-    await f.call("DELETE", `/sandboxes/${id}`);
+    await fixture.call("DELETE", `/sandboxes/${id}`);
   });
 });

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeAll(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterAll(() => f[Symbol.asyncDispose]());
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 const refused: [string, Record<string, unknown>][] = [
   ["network.rules", { network: { rules: { "example.com": [] } } }],
@@ -33,25 +33,25 @@ const harmless: Record<string, unknown>[] = [
 for (const path of ["/sandboxes", "/v2/sandboxes"]) {
   describe(`POST ${path}`, () => {
     test.each(refused)("refuses %s by name and creates nothing", async (field, fields) => {
-      const before = f.host.running.length;
-      const reply = await f.call("POST", path, { templateID: "base", ...fields });
+      const before = fixture.host.running.length;
+      const reply = await fixture.call("POST", path, { templateID: "base", ...fields });
       expect(reply.status).toBe(400);
       expect(reply.body.message).toContain(` ${field} `);
-      expect(f.host.running).toHaveLength(before);
+      expect(fixture.host.running).toHaveLength(before);
     });
 
     test.each(harmless)("accepts %j", async (fields) => {
-      expect((await f.call("POST", path, { templateID: "base", ...fields })).status).toBe(201);
+      expect((await fixture.call("POST", path, { templateID: "base", ...fields })).status).toBe(201);
     });
   });
 }
 
 test("Idempotency-Key is rejected where a repetition would make another copy, and ignored where it would not", async () => {
   const key = { "Idempotency-Key": "abc" };
-  const id = await f.create();
+  const id = await fixture.create();
   for (const copy of ["fork", "snapshots"]) {
-    const { status, body } = await f.call("POST", `/sandboxes/${id}/${copy}`, {}, key);
+    const { status, body } = await fixture.call("POST", `/sandboxes/${id}/${copy}`, {}, key);
     expect([copy, status, body.message.includes("Idempotency-Key")]).toEqual([copy, 400, true]);
   }
-  expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 }, key)).status).toBe(204);
+  expect((await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 }, key)).status).toBe(204);
 });

@@ -6,69 +6,69 @@ import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
 import { setKeptReady, setRuntime } from "./operator-templates.ts";
 import { KEPT_READY_CHECK_MS } from "./ready-pool-targets.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let reported: (readonly KeptReady[])[];
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  await f.control.settled();
+  fixture = await ControlFixture.open();
+  await fixture.control.settled();
   reported = [];
-  const keepReady = f.host.keepReady.bind(f.host);
-  f.host.keepReady = async (kept) => {
+  const keepReady = fixture.host.keepReady.bind(fixture.host);
+  fixture.host.keepReady = async (kept) => {
     reported.push(kept);
     await keepReady(kept);
   };
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 async function snapshot(name: string): Promise<void> {
-  const id = await f.create({ timeout: 600 });
-  expect((await f.call("POST", `/sandboxes/${id}/snapshots`, { name })).status).toBe(201);
+  const id = await fixture.create({ timeout: 600 });
+  expect((await fixture.call("POST", `/sandboxes/${id}/snapshots`, { name })).status).toBe(201);
 }
 
-const set = (written: string, count: number) => setKeptReady(f.store, "default", { written, count }, []);
+const set = (written: string, count: number) => setKeptReady(fixture.store, "default", { written, count }, []);
 
 test("a ready number set by the command reaches the host within seconds, once", async () => {
   await snapshot("web");
-  await f.passBy(KEPT_READY_CHECK_MS);
+  await fixture.passBy(KEPT_READY_CHECK_MS);
   expect(reported).toEqual([]);
   const { id } = await set("web", 3);
-  await f.passBy(KEPT_READY_CHECK_MS);
-  await f.passBy(3 * KEPT_READY_CHECK_MS);
+  await fixture.passBy(KEPT_READY_CHECK_MS);
+  await fixture.passBy(3 * KEPT_READY_CHECK_MS);
   const ofTeam = reported.map((kept) => kept.filter(({ kind }) => kind.templateId !== baseTemplate.id));
   expect(ofTeam.map((kept) => kept.map(({ kind, count }) => [kind.templateId, count]))).toEqual([[[id, 3]]]);
   expect((await set("default/web:default", 0)).keptReady).toBe(0);
-  await f.passBy(KEPT_READY_CHECK_MS);
+  await fixture.passBy(KEPT_READY_CHECK_MS);
   expect(reported.at(-1)).toHaveLength(1);
   await set(id, 1);
-  await f.passBy(KEPT_READY_CHECK_MS);
+  await fixture.passBy(KEPT_READY_CHECK_MS);
   expect(reported.at(-1)).toHaveLength(2);
 });
 
 test("a failed call to the host is repeated", async () => {
   await snapshot("web");
   await set("web", 2);
-  const { keepReady } = f.host;
-  f.host.keepReady = async () => {
+  const { keepReady } = fixture.host;
+  fixture.host.keepReady = async () => {
     throw new Fault(503, "not now");
   };
-  await f.passBy(KEPT_READY_CHECK_MS);
-  f.host.keepReady = keepReady;
-  await f.passBy(KEPT_READY_CHECK_MS);
+  await fixture.passBy(KEPT_READY_CHECK_MS);
+  fixture.host.keepReady = keepReady;
+  await fixture.passBy(KEPT_READY_CHECK_MS);
   expect(reported.at(-1)).toHaveLength(2);
 });
 
 test("sandboxes of a template use the isolation runtime that the operator chose, and so do its snapshots", async () => {
-  const runtimeNameOf = (id: string) => f.host.requestOf(id)?.kind.wall;
-  await setRuntime(f.store, "default", "base", "runsc");
-  const behind = await f.create({ timeout: 600 });
+  const runtimeNameOf = (id: string) => fixture.host.requestOf(id)?.kind.wall;
+  await setRuntime(fixture.store, "default", "base", "runsc");
+  const behind = await fixture.create({ timeout: 600 });
   expect(runtimeNameOf(behind)).toBe("runsc");
-  await f.passBy(KEPT_READY_CHECK_MS);
+  await fixture.passBy(KEPT_READY_CHECK_MS);
   expect(reported.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
-  expect((await f.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
+  expect((await fixture.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
   // The template it was made from has another isolation runtime from now on; its memory has not.
-  await setRuntime(f.store, "default", "base", null);
-  expect(runtimeNameOf(await f.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
-  expect(runtimeNameOf(await f.create({ timeout: 600 }))).toBeUndefined();
+  await setRuntime(fixture.store, "default", "base", null);
+  expect(runtimeNameOf(await fixture.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
+  expect(runtimeNameOf(await fixture.create({ timeout: 600 }))).toBeUndefined();
 });
 
 test.each([

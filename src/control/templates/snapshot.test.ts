@@ -7,11 +7,11 @@ import { FORKS_AT_ONCE } from "../lifecycle/transitions/creation.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./snapshots.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 let id: string;
 beforeEach(async () => {
-  f = await ControlFixture.open();
-  id = await f.create({
+  fixture = await ControlFixture.open();
+  id = await fixture.create({
     timeout: 600,
     secure: true,
     metadata: { a: "b" },
@@ -21,21 +21,21 @@ beforeEach(async () => {
     autoResume: { enabled: true },
   });
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 async function snapshot(body: Record<string, unknown> = {}, of = id): Promise<Snapshot> {
-  const reply = await f.call("POST", `/sandboxes/${of}/snapshots`, body);
+  const reply = await fixture.call("POST", `/sandboxes/${of}/snapshots`, body);
   expect(reply.status).toBe(201);
   return reply.body;
 }
 
 async function list(query = ""): Promise<string[]> {
-  const { body } = await f.call("GET", `/snapshots${query}`);
+  const { body } = await fixture.call("GET", `/snapshots${query}`);
   return (body as unknown as Snapshot[]).map(({ snapshotID }) => snapshotID);
 }
 
 async function fork(body?: unknown): Promise<ForkAnswer> {
-  const reply = await f.call("POST", `/sandboxes/${id}/fork`, body);
+  const reply = await fixture.call("POST", `/sandboxes/${id}/fork`, body);
   expect(reply.status).toBe(201);
   return reply.body as unknown as ForkAnswer;
 }
@@ -44,10 +44,10 @@ describe("a snapshot", () => {
   test("without a name is known by its id; the sandbox keeps its end", async () => {
     const made = await snapshot();
     expect(made).toEqual({ snapshotID: expect.stringMatching(/^[a-z0-9]{20}:default$/), names: [] });
-    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
-    expect(await f.endOf(id)).toBe(600);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect(await fixture.endOf(id)).toBe(600);
     expect(await list()).toEqual([made.snapshotID]);
-    expect(f.eventsOf(id)).toEqual(["created", "checkpointed"]);
+    expect(fixture.eventsOf(id)).toEqual(["created", "checkpointed"]);
   });
 
   test.each([
@@ -59,7 +59,7 @@ describe("a snapshot", () => {
   ])("named %p is %p", async (name, snapshotID) => {
     const [alias] = snapshotID.split(":");
     expect(await snapshot({ name })).toEqual({ snapshotID, names: [alias ?? ""] });
-    expect((await f.call("POST", "/sandboxes", { templateID: snapshotID })).status).toBe(201);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: snapshotID })).status).toBe(201);
   });
 
   test.each([
@@ -73,19 +73,23 @@ describe("a snapshot", () => {
     [undefined, 400],
   ])("%j is rejected with %p, without freezing the sandbox", async (body, status) => {
     let stops = 0;
-    f.host.beforeSnapshot = async () => void stops++;
-    expect((await f.call("POST", `/sandboxes/${id}/snapshots`, body)).status).toBe(status);
-    expect([stops, f.host.checkpoints]).toEqual([0, []]);
+    fixture.host.beforeSnapshot = async () => void stops++;
+    expect((await fixture.call("POST", `/sandboxes/${id}/snapshots`, body)).status).toBe(status);
+    expect([stops, fixture.host.checkpoints]).toEqual([0, []]);
   });
 
   test("creates sandboxes by its id, with or without tag, with its variables and theirs", async () => {
     const { snapshotID } = await snapshot();
     for (const templateID of [snapshotID, snapshotID.replace(":default", "")]) {
-      const reply = await f.call("POST", "/v2/sandboxes", { templateID, envVars: { C: "own" }, metadata: { x: "y" } });
+      const reply = await fixture.call("POST", "/v2/sandboxes", {
+        templateID,
+        envVars: { C: "own" },
+        metadata: { x: "y" },
+      });
       expect(reply.status).toBe(201);
       expect(reply.body).toMatchObject({ templateID: snapshotID.replace(":default", ""), alias: "" });
-      expect(f.host.contentsOf(reply.body.sandboxID)).toEqual({ boot: 1, disk: 1 });
-      expect(f.host.requestOf(reply.body.sandboxID)).toMatchObject({
+      expect(fixture.host.contentsOf(reply.body.sandboxID)).toEqual({ boot: 1, disk: 1 });
+      expect(fixture.host.requestOf(reply.body.sandboxID)).toMatchObject({
         envVars: { A: "b", C: "own" },
         egress: "open",
         accessTokens: [reply.body.envdAccessToken],
@@ -95,26 +99,26 @@ describe("a snapshot", () => {
 
   test("without memory is booted", async () => {
     const requests: boolean[] = [];
-    f.host.beforeSnapshot = async (_id, _name, { memory }) => void requests.push(memory);
+    fixture.host.beforeSnapshot = async (_id, _name, { memory }) => void requests.push(memory);
     const { snapshotID } = await snapshot({ memory: false });
     expect(requests).toEqual([false]);
-    const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: snapshotID })).body;
-    expect(f.host.contentsOf(sandboxID)).toEqual({ boot: 2, disk: 1 });
+    const { sandboxID } = (await fixture.call("POST", "/sandboxes", { templateID: snapshotID })).body;
+    expect(fixture.host.contentsOf(sandboxID)).toEqual({ boot: 2, disk: 1 });
   });
 
   test("under an existing name replaces it; other tags are unaffected", async () => {
     await snapshot({ name: "mine:v1" });
-    const other = await f.create({ timeout: 600 });
+    const other = await fixture.create({ timeout: 600 });
     await snapshot({ name: "mine" }, other);
     await snapshot({ name: "mine:v2" }, other);
-    await f.advance(1);
+    await fixture.advance(1);
     await snapshot({ name: "mine:v2" });
     const contents = async (templateID: string) =>
-      f.host.contentsOf((await f.call("POST", "/sandboxes", { templateID })).body.sandboxID)?.boot;
+      fixture.host.contentsOf((await fixture.call("POST", "/sandboxes", { templateID })).body.sandboxID)?.boot;
     expect(await contents("mine:v1")).toBe(1);
     expect(await contents("mine")).toBe(2);
     expect(await contents("default/mine:v2")).toBe(1);
-    expect((await f.call("POST", "/sandboxes", { templateID: "mine:v3" })).status).toBe(404);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "mine:v3" })).status).toBe(404);
     expect(await list()).toEqual(["default/mine:v2", "default/mine:default", "default/mine:v1"]);
     expect(await list("?name=mine:v1")).toEqual(["default/mine:v1"]);
     expect(await list("?name=default/mine:default")).toEqual(["default/mine:default"]);
@@ -125,7 +129,7 @@ describe("a snapshot", () => {
 
   test("with a tag only has no default", async () => {
     await snapshot({ name: "mine:v1" });
-    const reply = await f.call("POST", "/sandboxes", { templateID: "mine" });
+    const reply = await fixture.call("POST", "/sandboxes", { templateID: "mine" });
     expect([reply.status, reply.body.message]).toEqual([404, expect.stringContaining('tag "default"')]);
   });
 
@@ -133,76 +137,78 @@ describe("a snapshot", () => {
     const made: string[] = [];
     for (let nth = 0; nth < 5; nth++) {
       made.unshift((await snapshot(nth % 2 ? { name: `n${nth}` } : {})).snapshotID);
-      await f.advance(1);
+      await fixture.advance(1);
     }
     const seen: string[] = [];
     let token: string | null = "";
     while (token !== null) {
       const query: string = token === "" ? "" : `&nextToken=${token}`;
-      const reply = await f.call("GET", `/snapshots?limit=2${query}`);
+      const reply = await fixture.call("GET", `/snapshots?limit=2${query}`);
       seen.push(...(reply.body as unknown as Snapshot[]).map(({ snapshotID }) => snapshotID));
       token = reply.headers.get("x-next-token");
     }
     expect(seen).toEqual(made);
-    expect((await f.call("GET", "/snapshots?nextToken=rubbish")).status).toBe(400);
-    const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
-    expect<unknown>((await f.call("GET", "/snapshots", undefined, stranger)).body).toEqual([]);
-    const foreign = await f.call("POST", "/sandboxes", { templateID: made[0] }, stranger);
+    expect((await fixture.call("GET", "/snapshots?nextToken=rubbish")).status).toBe(400);
+    const stranger = { "X-API-Key": await fixture.anotherTeam("strangers") };
+    expect<unknown>((await fixture.call("GET", "/snapshots", undefined, stranger)).body).toEqual([]);
+    const foreign = await fixture.call("POST", "/sandboxes", { templateID: made[0] }, stranger);
     expect(foreign.status).toBe(404);
-    expect((await f.call("DELETE", `/templates/${made.at(-1)}`, undefined, stranger)).status).toBe(404);
+    expect((await fixture.call("DELETE", `/templates/${made.at(-1)}`, undefined, stranger)).status).toBe(404);
   });
 
   test("that cannot be made leaves the sandbox running and nothing else", async () => {
-    f.host.beforeSnapshot = async () => {
+    fixture.host.beforeSnapshot = async () => {
       throw new Fault(422, "process 7 holds an io_uring");
     };
-    const reply = await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "mine" });
+    const reply = await fixture.call("POST", `/sandboxes/${id}/snapshots`, { name: "mine" });
     expect([reply.status, reply.body.message]).toEqual([422, expect.stringContaining("io_uring")]);
-    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
-    expect([await list(), f.host.checkpoints]).toEqual([[], []]);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect([await list(), fixture.host.checkpoints]).toEqual([[], []]);
   });
 
   test("that cannot be recorded is removed", async () => {
-    f.store.transaction = async () => {
+    fixture.store.transaction = async () => {
       throw new Error("disk full");
     };
-    expect((await f.call("POST", `/sandboxes/${id}/snapshots`, {})).status).toBe(500);
-    await f.control.settled();
-    expect(f.host.checkpoints).toEqual([]);
+    expect((await fixture.call("POST", `/sandboxes/${id}/snapshots`, {})).status).toBe(500);
+    await fixture.control.settled();
+    expect(fixture.host.checkpoints).toEqual([]);
   });
 
   test("above the team's limit is rejected before the sandbox is frozen; a deletion frees a place", async () => {
     await snapshot({ name: "crowd" });
     await snapshot({ name: "last" });
     // Clients see each tag of a template.
-    const { templateID: templateId } = (await f.call("GET", "/templates/aliases/crowd")).body as { templateID: string };
-    const build = await f.store.builds.tagged(templateId, "default");
+    const { templateID: templateId } = (await fixture.call("GET", "/templates/aliases/crowd")).body as {
+      templateID: string;
+    };
+    const build = await fixture.store.builds.tagged(templateId, "default");
     for (let nth = 2; nth < SNAPSHOTS_PER_TEAM_MAX; nth++) {
-      await f.store.builds.tag(templateId, `t${nth}`, build?.id ?? "", f.clock.now());
+      await fixture.store.builds.tag(templateId, `t${nth}`, build?.id ?? "", fixture.clock.now());
     }
-    const ask = (body: unknown) => f.call("POST", `/sandboxes/${id}/snapshots`, body);
-    const kept = [...f.host.checkpoints];
+    const ask = (body: unknown) => fixture.call("POST", `/sandboxes/${id}/snapshots`, body);
+    const kept = [...fixture.host.checkpoints];
     for (const body of [{}, { name: "another" }]) {
       const refused = await ask(body);
       expect([refused.status, refused.body.message]).toEqual([429, expect.stringContaining("at most 1000 snapshots")]);
       expect(refused.headers.has("retry-after")).toBe(false);
     }
-    await f.control.settled();
-    expect(f.host.checkpoints).toEqual(kept);
-    expect(f.eventsOf(id).filter((event) => event === "checkpointed")).toHaveLength(2);
+    await fixture.control.settled();
+    expect(fixture.host.checkpoints).toEqual(kept);
+    expect(fixture.eventsOf(id).filter((event) => event === "checkpointed")).toHaveLength(2);
     // A replacement does not increase the number.
     expect((await ask({ name: "last" })).status).toBe(201);
-    expect((await f.call("DELETE", "/templates/last")).status).toBe(204);
+    expect((await fixture.call("DELETE", "/templates/last")).status).toBe(204);
     expect((await ask({})).status).toBe(201);
   });
 
   test("in progress: the sandbox reads as running, and cannot be resumed", async () => {
-    const { begun, finish } = f.hold("beforeSnapshot");
-    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    const { begun, finish } = fixture.hold("beforeSnapshot");
+    const making = fixture.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
-    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
-    expect((await f.call("GET", "/sandboxes")).body).toHaveLength(1);
-    expect((await f.call("POST", `/sandboxes/${id}/resume`, {})).status).toBe(409);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect((await fixture.call("GET", "/sandboxes")).body).toHaveLength(1);
+    expect((await fixture.call("POST", `/sandboxes/${id}/resume`, {})).status).toBe(409);
     finish();
     expect((await making).status).toBe(201);
   });
@@ -215,34 +221,34 @@ describe("a snapshot", () => {
     [`/sandboxes/ID/fork`, {}, 201],
     [`/sandboxes/ID/pause`, {}, 204],
   ])("in progress: POST %s waits for it", async (path, body, status) => {
-    const { begun, finish } = f.hold("beforeSnapshot");
-    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    const { begun, finish } = fixture.hold("beforeSnapshot");
+    const making = fixture.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
-    const waiting = f.call("POST", path.replace("ID", id), body);
-    await f.until(() => f.clock.timers === 2);
+    const waiting = fixture.call("POST", path.replace("ID", id), body);
+    await fixture.until(() => fixture.clock.timers === 2);
     finish();
     expect((await making).status).toBe(201);
     expect((await waiting).status).toBe(status);
-    expect(f.host.collisions).toEqual([]);
-    if ("timeout" in body) expect(await f.endOf(id)).toBe(700);
+    expect(fixture.host.collisions).toEqual([]);
+    if ("timeout" in body) expect(await fixture.endOf(id)).toBe(700);
   });
 
   test("is kept if its sandbox is killed meanwhile", async () => {
-    const { begun, finish } = f.hold("beforeSnapshot");
-    const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
+    const { begun, finish } = fixture.hold("beforeSnapshot");
+    const making = fixture.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
-    const killing = f.call("DELETE", `/sandboxes/${id}`);
-    await f.killWanted(id);
+    const killing = fixture.call("DELETE", `/sandboxes/${id}`);
+    await fixture.killWanted(id);
     finish();
     expect([(await killing).status, (await making).status]).toEqual([204, 201]);
-    expect([f.host.running, f.host.checkpoints.length, f.host.collisions]).toEqual([[], 1, []]);
+    expect([fixture.host.running, fixture.host.checkpoints.length, fixture.host.collisions]).toEqual([[], 1, []]);
   });
 
   test("that ends after the sandbox's timeout: the sandbox ends right after it", async () => {
-    f.host.beforeSnapshot = async () => f.clock.advance(600_000, async () => undefined);
+    fixture.host.beforeSnapshot = async () => fixture.clock.advance(600_000, async () => undefined);
     await snapshot();
-    await f.advance(0);
-    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+    await fixture.advance(0);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
   });
 });
 
@@ -250,33 +256,33 @@ describe("DELETE /templates", () => {
   test("of a snapshot frees its name and removes its checkpoints", async () => {
     await snapshot({ name: "mine" });
     await snapshot({ name: "mine:v1" });
-    expect((await f.call("DELETE", "/templates/default%2Fmine%3Av1")).status).toBe(204);
-    await f.control.settled();
-    expect([await list(), f.host.checkpoints]).toEqual([[], []]);
-    expect((await f.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(404);
-    expect((await f.call("DELETE", "/templates/mine")).status).toBe(404);
+    expect((await fixture.call("DELETE", "/templates/default%2Fmine%3Av1")).status).toBe(204);
+    await fixture.control.settled();
+    expect([await list(), fixture.host.checkpoints]).toEqual([[], []]);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(404);
+    expect((await fixture.call("DELETE", "/templates/mine")).status).toBe(404);
     expect((await snapshot({ name: "mine" })).snapshotID).toBe("default/mine:default");
   });
 
   test("waits until no sandbox of it is running or paused", async () => {
     const { snapshotID } = await snapshot();
     const path = `/templates/${encodeURIComponent(snapshotID)}`;
-    const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: snapshotID, timeout: 60 })).body;
-    const reply = await f.call("DELETE", path);
+    const { sandboxID } = (await fixture.call("POST", "/sandboxes", { templateID: snapshotID, timeout: 60 })).body;
+    const reply = await fixture.call("DELETE", path);
     expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("kill")]);
-    await f.call("POST", `/sandboxes/${sandboxID}/pause`);
-    expect((await f.call("DELETE", path)).status).toBe(400);
-    await f.call("DELETE", `/sandboxes/${sandboxID}`);
-    expect((await f.call("DELETE", path)).status).toBe(204);
+    await fixture.call("POST", `/sandboxes/${sandboxID}/pause`);
+    expect((await fixture.call("DELETE", path)).status).toBe(400);
+    await fixture.call("DELETE", `/sandboxes/${sandboxID}`);
+    expect((await fixture.call("DELETE", path)).status).toBe(204);
   });
 
   test.each(["before", "after"])("%s the host made a sandbox of it: 204, and the create is 404", async (when) => {
     const { snapshotID } = await snapshot();
-    const { host } = f;
+    const { host } = fixture;
     const create = host.create.bind(host);
     const remove = async () => {
-      expect((await f.call("DELETE", `/templates/${encodeURIComponent(snapshotID)}`)).status).toBe(204);
-      await f.control.settled();
+      expect((await fixture.call("DELETE", `/templates/${encodeURIComponent(snapshotID)}`)).status).toBe(204);
+      await fixture.control.settled();
     };
     host.create = async (request) => {
       if (when === "before") await remove();
@@ -284,79 +290,79 @@ describe("DELETE /templates", () => {
       await remove();
       return made;
     };
-    const reply = await f.call("POST", "/sandboxes", { templateID: snapshotID });
+    const reply = await fixture.call("POST", "/sandboxes", { templateID: snapshotID });
     expect([reply.status, reply.body.message]).toEqual([404, expect.stringContaining("was deleted")]);
-    expect((await f.store.sandboxes.inState("running")).map((sandbox) => sandbox.id)).toEqual([id]);
+    expect((await fixture.store.sandboxes.inState("running")).map((sandbox) => sandbox.id)).toEqual([id]);
     expect(host.destroyed).toHaveLength(when === "after" ? 1 : 0);
   });
 
   test("that is rejected changes nothing", async () => {
     const { snapshotID } = await snapshot({ name: "mine" });
-    await f.call("POST", "/sandboxes", { templateID: "mine" });
-    expect((await f.call("DELETE", "/templates/mine")).status).toBe(400);
+    await fixture.call("POST", "/sandboxes", { templateID: "mine" });
+    expect((await fixture.call("DELETE", "/templates/mine")).status).toBe(400);
     expect(await list()).toEqual([snapshotID]);
-    expect((await f.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(201);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(201);
   });
 
   test("rejects built-in and unknown templates, another namespace, invalid names", async () => {
     const statuses = [];
     for (const reference of ["base", "basetemplate00000000", "nothing", "other%2Fbase", "a%2Fb%2Fc"]) {
-      statuses.push((await f.call("DELETE", `/templates/${reference}`)).status);
+      statuses.push((await fixture.call("DELETE", `/templates/${reference}`)).status);
     }
     expect(statuses).toEqual([403, 403, 404, 400, 400]);
   });
 
   test("retries a failed removal of a checkpoint, also after a restart", async () => {
     const { snapshotID } = await snapshot();
-    f.host.beforeRemoveCheckpoint = async () => {
+    fixture.host.beforeRemoveCheckpoint = async () => {
       throw new Error("busy");
     };
-    expect((await f.call("DELETE", `/templates/${snapshotID.replace(":", "%3A")}`)).status).toBe(204);
-    await f.control.settled();
-    expect(f.host.checkpoints).toHaveLength(1);
-    await f.restart();
-    expect(f.host.checkpoints).toEqual([]);
+    expect((await fixture.call("DELETE", `/templates/${snapshotID.replace(":", "%3A")}`)).status).toBe(204);
+    await fixture.control.settled();
+    expect(fixture.host.checkpoints).toHaveLength(1);
+    await fixture.restart();
+    expect(fixture.host.checkpoints).toEqual([]);
   });
 });
 
 describe("a fork", () => {
   test("is a copy with its own id and token, and its parent's options", async () => {
-    await f.advance(10_000);
-    const parent = (await f.call("GET", `/sandboxes/${id}`)).body;
+    await fixture.advance(10_000);
+    const parent = (await fixture.call("GET", `/sandboxes/${id}`)).body;
     const [entry, ...more] = await fork();
     if (entry === undefined || !("sandbox" in entry)) throw new Error("no copy");
     expect(more).toEqual([]);
-    const child = (await f.call("GET", `/sandboxes/${entry.sandbox.sandboxID}`)).body;
+    const child = (await fixture.call("GET", `/sandboxes/${entry.sandbox.sandboxID}`)).body;
     expect(child).toEqual({
       ...parent,
       sandboxID: entry.sandbox.sandboxID,
       envdAccessToken: entry.sandbox.envdAccessToken,
-      startedAt: new Date(f.clock.now()).toISOString(),
-      endAt: new Date(f.clock.now() + 15_000).toISOString(),
+      startedAt: new Date(fixture.clock.now()).toISOString(),
+      endAt: new Date(fixture.clock.now() + 15_000).toISOString(),
     });
     expect(child.sandboxID).not.toBe(id);
     expect(child.envdAccessToken).not.toBe(parent.envdAccessToken);
-    expect(f.host.contentsOf(child.sandboxID)).toEqual({ boot: 1, disk: 1 });
-    expect(f.host.requestOf(child.sandboxID)).toMatchObject({
+    expect(fixture.host.contentsOf(child.sandboxID)).toEqual({ boot: 1, disk: 1 });
+    expect(fixture.host.requestOf(child.sandboxID)).toMatchObject({
       accessTokens: [child.envdAccessToken],
       envVars: { A: "b", C: "d" },
       egress: "closed",
     });
-    expect((await f.call("GET", `/sandboxes/${id}`)).body).toEqual(parent);
-    await f.control.settled();
-    expect(f.host.checkpoints).toEqual([]);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body).toEqual(parent);
+    await fixture.control.settled();
+    expect(fixture.host.checkpoints).toEqual([]);
   });
 
   test("of an open sandbox is open", async () => {
-    id = await f.create({ timeout: 60 });
+    id = await fixture.create({ timeout: 60 });
     const [entry] = await fork();
     expect(entry).toMatchObject({ sandbox: { envdAccessToken: null } });
   });
 
   test("a hundred at once stop the parent once and are made a few at a time", async () => {
     let [stops, together, most] = [0, 0, 0];
-    f.host.beforeSnapshot = async () => void stops++;
-    f.host.beforeCreate = async () => {
+    fixture.host.beforeSnapshot = async () => void stops++;
+    fixture.host.beforeCreate = async () => {
       most = Math.max(most, ++together);
       await Bun.sleep(1);
       together--;
@@ -366,12 +372,12 @@ describe("a fork", () => {
     const ids = new Set(entries.map((entry) => ("sandbox" in entry ? entry.sandbox.sandboxID : "")));
     const tokens = new Set(entries.map((entry) => ("sandbox" in entry ? entry.sandbox.envdAccessToken : "")));
     expect([ids.size, tokens.size]).toEqual([100, 100]);
-    expect(f.host.running).toHaveLength(101);
+    expect(fixture.host.running).toHaveLength(101);
   });
 
   test("with failed copies names them", async () => {
     let made = 0;
-    f.host.beforeCreate = async () => {
+    fixture.host.beforeCreate = async () => {
       if (++made > 2) throw new Fault(503, "no room");
     };
     const entries = await fork({ count: 4 });
@@ -383,14 +389,14 @@ describe("a fork", () => {
   });
 
   test.each([[{ count: 0 }], [{ count: 101 }], [{ timeout: 0 }], [{ count: 1.5 }]])("%j is refused", async (body) => {
-    expect((await f.call("POST", `/sandboxes/${id}/fork`, body)).status).toBe(400);
+    expect((await fixture.call("POST", `/sandboxes/${id}/fork`, body)).status).toBe(400);
   });
 
   test("that cannot begin leaves the parent running", async () => {
-    f.host.beforeSnapshot = async () => {
+    fixture.host.beforeSnapshot = async () => {
       throw new Fault(503, "the machine is busy");
     };
-    expect((await f.call("POST", `/sandboxes/${id}/fork`)).status).toBe(503);
-    expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
+    expect((await fixture.call("POST", `/sandboxes/${id}/fork`)).status).toBe(503);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
   });
 });

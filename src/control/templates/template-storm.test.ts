@@ -51,7 +51,7 @@ const ALLOWED: Readonly<Record<string, readonly number[]>> = {
 class TemplateStorm {
   readonly faults: string[] = [];
   readonly succeeded = new Set<string>();
-  readonly #f: ControlFixture;
+  readonly #fixture: ControlFixture;
   readonly #random: () => number;
   readonly #sandboxes: { id: string; headers: Headers }[] = [];
   /** The owning team, and another that uses public templates. */
@@ -61,8 +61,8 @@ class TemplateStorm {
   #left: number;
   #calm = false;
 
-  private constructor(f: ControlFixture, stranger: string, seed: number, calls: number) {
-    this.#f = f;
+  private constructor(fixture: ControlFixture, stranger: string, seed: number, calls: number) {
+    this.#fixture = fixture;
     this.#teams = [
       { prefix: "", headers: {} },
       { prefix: "default/", headers: { "X-API-Key": stranger } },
@@ -72,15 +72,15 @@ class TemplateStorm {
   }
 
   static async blow(seed: number, calls: number, plant?: Plant): Promise<TemplateStorm> {
-    await using f = await ControlFixture.open();
-    plant?.(f.store);
-    const storm = new TemplateStorm(f, await f.anotherTeam("strangers"), seed, calls);
+    await using fixture = await ControlFixture.open();
+    plant?.(fixture.store);
+    const storm = new TemplateStorm(fixture, await fixture.anotherTeam("strangers"), seed, calls);
     await storm.#begin();
     storm.#trouble();
     let clients = CLIENTS;
     const blown = Array.from({ length: CLIENTS }, () => storm.#client().finally(() => clients--));
     while (clients > 0) {
-      await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, moment);
+      await fixture.idleClock.advance(HOUSEKEEPING_EVERY_MS, moment);
       await moment();
     }
     await Promise.all(blown);
@@ -91,7 +91,7 @@ class TemplateStorm {
   /** Creates the first templates, so that clients have something to work on. */
   async #begin(): Promise<void> {
     for (const name of NAMES) await this.#build(name, "default");
-    await this.#f.until(async () => (await this.#f.store.builds.unfinished("building")).length === 0);
+    await this.#fixture.until(async () => (await this.#fixture.store.builds.unfinished("building")).length === 0);
     for (const name of NAMES) await this.#ask("publish", "PATCH", `/v2/templates/${name}`, { public: true });
     for (const name of NAMES) await this.#create(name);
   }
@@ -154,13 +154,13 @@ class TemplateStorm {
   }
 
   async #read(name: string): Promise<void> {
-    const template = await this.#f.store.templates.byAlias("default", name);
+    const template = await this.#fixture.store.templates.byAlias("default", name);
     await this.#ask("read", "GET", `/templates/${template?.id ?? "none"}`);
   }
 
   /** The body of a success. */
   async #ask(what: string, method: string, path: string, body?: unknown, headers?: Headers): Promise<unknown> {
-    const reply = await this.#f.call(method, path, body, headers);
+    const reply = await this.#fixture.call(method, path, body, headers);
     if (!ALLOWED[what]?.includes(reply.status)) {
       this.faults.push(`${method} ${path} was answered ${reply.status}: ${reply.body?.message}`);
     }
@@ -171,7 +171,7 @@ class TemplateStorm {
 
   /** Builds and starts take a while, some fail, and every checkpoint stops to fit sooner or later. */
   #trouble(): void {
-    const { host } = this.#f;
+    const { host } = this.#fixture;
     const usual = host.buildAs;
     host.buildAs = async (request) => {
       await this.#while();
@@ -195,11 +195,11 @@ class TemplateStorm {
   /** Lets operations under way end, and compares what is left with the responses. */
   async #settle(): Promise<void> {
     this.#calm = true;
-    const { store, host, control, idleClock } = this.#f;
-    await this.#f.until(async () => (await store.builds.unfinished("building")).length === 0);
+    const { store, host, control, idleClock } = this.#fixture;
+    await this.#fixture.until(async () => (await store.builds.unfinished("building")).length === 0);
     await control.settled();
     host.images.fresh.clear();
-    await this.#f.advance(IMAGE_IN_HAND_MS);
+    await this.#fixture.advance(IMAGE_IN_HAND_MS);
     await idleClock.advance(HOUSEKEEPING_EVERY_MS, () => control.settled());
     await control.settled();
     const rows = [...(await store.sandboxes.inState("running")), ...(await store.sandboxes.inState("paused"))];
@@ -214,12 +214,12 @@ class TemplateStorm {
   }
 
   async #compareTemplates(): Promise<void> {
-    const { store } = this.#f;
+    const { store } = this.#fixture;
     for (const [id, spawns] of this.#spawns) {
       const counted = (await store.templates.everById(id))?.spawnCount;
       if (counted !== spawns) this.faults.push(`template ${id} was started ${spawns} times and says ${counted}`);
     }
-    const listed = (await this.#f.call("GET", "/templates")).body as unknown as Template[];
+    const listed = (await this.#fixture.call("GET", "/templates")).body as unknown as Template[];
     for (const template of listed) {
       const builds = await store.builds.ofTemplate(template.templateID, undefined, CALLS);
       if (builds.length !== template.buildCount) this.faults.push(`${template.names} miscounts its builds`);

@@ -55,18 +55,22 @@ export function headersOf(auth: string, credentials: Credentials): Record<string
 }
 
 /** A user and a team of this name, with one resource of every kind. */
-export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenant> {
-  const [userId, teamID] = [f.ids.uuid(), f.ids.uuid()];
-  await f.store.people.addUser({ id: userId, email: `${slug}@example.com`, createdAt: NOW });
-  await f.store.people.addTeam({ id: teamID, name: slug, slug, limits: {}, createdAt: NOW });
-  await f.store.people.join(userId, teamID, true);
-  const { secret: apiKey, key } = await createApiKey(f, { teamId: teamID, name: `key-${slug}`, createdBy: userId });
-  const { secret: accessToken, token } = await createAccessToken(f, { userId, name: `token-${slug}` });
+export async function makeTenant(fixture: ControlFixture, slug: string): Promise<Tenant> {
+  const [userId, teamID] = [fixture.ids.uuid(), fixture.ids.uuid()];
+  await fixture.store.people.addUser({ id: userId, email: `${slug}@example.com`, createdAt: NOW });
+  await fixture.store.people.addTeam({ id: teamID, name: slug, slug, limits: {}, createdAt: NOW });
+  await fixture.store.people.join(userId, teamID, true);
+  const { secret: apiKey, key } = await createApiKey(fixture, {
+    teamId: teamID,
+    name: `key-${slug}`,
+    createdBy: userId,
+  });
+  const { secret: accessToken, token } = await createAccessToken(fixture, { userId, name: `token-${slug}` });
   const mark = `mark-of-${slug}`;
 
   async function call(method: string, path: string, body?: unknown, status = 201): Promise<Record<string, string>> {
     const headers = { "X-API-Key": apiKey, Authorization: `Bearer ${accessToken}` };
-    const reply: Reply = await f.call(method, path, body, headers);
+    const reply: Reply = await fixture.call(method, path, body, headers);
     expect([reply.status, reply.body?.message]).toEqual([status, undefined as never]);
     return (reply.body ?? {}) as unknown as Record<string, string>;
   }
@@ -79,12 +83,12 @@ export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenan
   const dockerfile = { dockerfile: "FROM debian:12\nRUN true", alias: `web-${slug}` };
   const { templateID = "", buildID = "" } = await call("POST", "/templates", dockerfile, 202);
   const status = `/templates/${templateID}/builds/${buildID}/status`;
-  await f.until(async () => (await call("GET", status, undefined, 200)).status === "ready");
+  await fixture.until(async () => (await call("GET", status, undefined, 200)).status === "ready");
   const tag = `tag-${slug}`;
   await call("POST", "/templates/tags", { target: dockerfile.alias, tags: [tag] });
   const hash = Buffer.from(slug.padEnd(32, "-").slice(0, 32)).toString("hex");
   const { url = "" } = await call("GET", `/templates/${templateID}/files/${hash}`);
-  await f.control.handle(new Request(url, { method: "PUT", body: tarOf({ [mark]: mark }) }));
+  await fixture.control.handle(new Request(url, { method: "PUT", body: tarOf({ [mark]: mark }) }));
   const link = new URL(url).searchParams;
 
   const request = { templateID: dockerfile.alias, timeout: 3600, metadata: { mark }, envVars: { MARK: mark } };
@@ -93,7 +97,7 @@ export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenan
   const { sandboxID: restingID = "" } = await call("POST", "/v2/sandboxes", request);
   await call("POST", `/sandboxes/${restingID}/pause`, undefined, 204);
   const made = await call("POST", `/sandboxes/${sandboxID}/snapshots`, {});
-  await f.host.say(sandboxID, [{ at: f.clock.now(), level: "info", message: mark, fields: {} }], "1");
+  await fixture.host.say(sandboxID, [{ at: fixture.clock.now(), level: "info", message: mark, fields: {} }], "1");
   const names: Named = {
     sandboxID,
     restingID,
@@ -120,24 +124,24 @@ export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenan
 }
 
 /** Names of the same form, of resources that never existed. */
-export function absentNames(f: ControlFixture, of: Named): Named {
+export function absentNames(fixture: ControlFixture, of: Named): Named {
   const other = (name: string) => `${name.slice(0, -1)}${name.endsWith("q") ? "x" : "q"}`;
   return {
-    sandboxID: `i${f.ids.templateId()}`,
-    restingID: `i${f.ids.templateId()}`,
-    templateID: f.ids.templateId(),
+    sandboxID: `i${fixture.ids.templateId()}`,
+    restingID: `i${fixture.ids.templateId()}`,
+    templateID: fixture.ids.templateId(),
     alias: other(of.alias),
     tag: other(of.tag),
-    buildID: f.ids.uuid(),
-    snapshotID: f.ids.templateId(),
-    hash: Buffer.from(f.ids.templateId().padEnd(32, "0")).toString("hex"),
-    webhookID: f.ids.uuid(),
-    volumeID: f.ids.uuid(),
+    buildID: fixture.ids.uuid(),
+    snapshotID: fixture.ids.templateId(),
+    hash: Buffer.from(fixture.ids.templateId().padEnd(32, "0")).toString("hex"),
+    webhookID: fixture.ids.uuid(),
+    volumeID: fixture.ids.uuid(),
     volumeName: other(of.volumeName),
-    apiKeyID: f.ids.uuid(),
-    accessTokenID: f.ids.uuid(),
-    teamID: f.ids.uuid(),
-    userID: f.ids.uuid(),
+    apiKeyID: fixture.ids.uuid(),
+    accessTokenID: fixture.ids.uuid(),
+    teamID: fixture.ids.uuid(),
+    userID: fixture.ids.uuid(),
     nodeID: other(of.nodeID),
     slug: other(of.slug),
     signature: of.signature,

@@ -3,14 +3,14 @@ import { ControlFixture } from "../testing/control-fixture.ts";
 import { writePageToken } from "./page-token.ts";
 import { positionLine, readPosition } from "./sandbox-list.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 async function ids(path: string): Promise<string[]> {
-  const reply = await f.call("GET", path);
+  const reply = await fixture.call("GET", path);
   expect(reply.status).toBe(200);
   return reply.body.map((sandbox) => sandbox.sandboxID);
 }
@@ -21,7 +21,7 @@ async function allPages(query: string): Promise<{ ids: string[]; pages: number }
   let token: string | null = "";
   for (let pages = 1; ; pages++) {
     const next = token ? `&nextToken=${encodeURIComponent(token)}` : "";
-    const reply = await f.call("GET", `/v2/sandboxes?${query}${next}`);
+    const reply = await fixture.call("GET", `/v2/sandboxes?${query}${next}`);
     expect(reply.status).toBe(200);
     found.push(...reply.body.map((sandbox) => sandbox.sandboxID));
     token = reply.headers.get("x-next-token");
@@ -31,9 +31,9 @@ async function allPages(query: string): Promise<{ ids: string[]; pages: number }
 
 describe("lists", () => {
   test("an entry has every documented field, and no token", async () => {
-    const id = await f.create({ metadata: { a: "b" }, secure: true });
+    const id = await fixture.create({ metadata: { a: "b" }, secure: true });
     for (const path of ["/sandboxes", "/v2/sandboxes"]) {
-      const [entry] = (await f.call("GET", path)).body;
+      const [entry] = (await fixture.call("GET", path)).body;
       expect(entry).toMatchObject({ sandboxID: id, state: "running", metadata: { a: "b" }, volumeMounts: [] });
       expect(entry).not.toHaveProperty("envdAccessToken");
     }
@@ -42,9 +42,9 @@ describe("lists", () => {
   test("newest first; ascending is the exact mirror; pages neither lose nor repeat", async () => {
     const made: string[] = [];
     for (let nth = 0; nth < 7; nth++) {
-      made.push(await f.create());
+      made.push(await fixture.create());
       // Three share one millisecond.
-      if (nth < 2 || nth > 4) await f.advance(1);
+      if (nth < 2 || nth > 4) await fixture.advance(1);
     }
     const tied = made.slice(2, 5).sort();
     const newestFirst = [made[6], made[5], ...tied, made[1], made[0]] as string[];
@@ -56,23 +56,23 @@ describe("lists", () => {
   });
 
   test("a page keeps its position while sandboxes are created and killed", async () => {
-    const a = await f.create();
-    await f.advance(1);
-    const b = await f.create();
-    await f.advance(1);
-    const c = await f.create();
-    const first = await f.call("GET", "/v2/sandboxes?limit=2");
+    const a = await fixture.create();
+    await fixture.advance(1);
+    const b = await fixture.create();
+    await fixture.advance(1);
+    const c = await fixture.create();
+    const first = await fixture.call("GET", "/v2/sandboxes?limit=2");
     expect(first.body.map((sandbox) => sandbox.sandboxID)).toEqual([c, b]);
-    await f.call("DELETE", `/sandboxes/${b}`);
-    await f.advance(1);
-    await f.create();
+    await fixture.call("DELETE", `/sandboxes/${b}`);
+    await fixture.advance(1);
+    await fixture.create();
     expect(await ids(`/v2/sandboxes?limit=2&nextToken=${first.headers.get("x-next-token")}`)).toEqual([a]);
   });
 
   test("X-Total-Running counts all running matches on every page, if running ones were requested", async () => {
-    for (const team of ["red", "red", "blue"]) await f.create({ metadata: { team } });
+    for (const team of ["red", "red", "blue"]) await fixture.create({ metadata: { team } });
     const total = async (query: string) =>
-      (await f.call("GET", `/v2/sandboxes?${query}`)).headers.get("x-total-running");
+      (await fixture.call("GET", `/v2/sandboxes?${query}`)).headers.get("x-total-running");
     expect(await total("limit=1")).toBe("3");
     expect(await total("limit=1&metadata=team%3Dred")).toBe("2");
     expect(await total("state=running")).toBe("3");
@@ -83,11 +83,11 @@ describe("lists", () => {
   test("metadata filters as the JS SDK encodes them, with paging", async () => {
     const wanted: string[] = [];
     for (let nth = 0; nth < 5; nth++) {
-      wanted.unshift(await f.create({ metadata: { "a b": "c&d=é", k: "v", nth: String(nth) } }));
-      await f.advance(1);
-      await f.create({ metadata: { "a b": "c&d=é" } });
-      await f.create();
-      await f.advance(1);
+      wanted.unshift(await fixture.create({ metadata: { "a b": "c&d=é", k: "v", nth: String(nth) } }));
+      await fixture.advance(1);
+      await fixture.create({ metadata: { "a b": "c&d=é" } });
+      await fixture.create();
+      await fixture.advance(1);
     }
     const filter = "metadata=a%252520b%3Dc%252526d%25253D%2525C3%2525A9%26k%3Dv";
     expect(await ids(`/sandboxes?${filter}`)).toEqual(wanted);
@@ -96,9 +96,9 @@ describe("lists", () => {
   });
 
   test("a metadata filter reads through more rows than fit one batch", async () => {
-    const rare = await f.create({ metadata: { rare: "yes" } });
-    const row = await f.store.sandboxes.byId(rare);
-    await f.store.transaction(async (tables) => {
+    const rare = await fixture.create({ metadata: { rare: "yes" } });
+    const row = await fixture.store.sandboxes.byId(rare);
+    await fixture.store.transaction(async (tables) => {
       for (let nth = 0; row && nth < 1_100; nth++) {
         await tables.sandboxes.add({ ...row, id: `icopy${nth}`, metadata: {}, startedAt: row.startedAt + nth });
       }
@@ -108,9 +108,9 @@ describe("lists", () => {
   });
 
   test("startedAfter is inclusive, to the microsecond, in any zone", async () => {
-    const early = await f.create();
-    await f.advance(1_000);
-    const late = await f.create();
+    const early = await fixture.create();
+    await fixture.advance(1_000);
+    const late = await fixture.create();
     expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T08:00:00Z")).toEqual([late, early]);
     expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T08:00:00.000001Z")).toEqual([late]);
     expect(await ids("/v2/sandboxes?startedAfter=2027-01-15T10:00:01.000%2B02:00")).toEqual([late]);
@@ -119,8 +119,8 @@ describe("lists", () => {
   });
 
   test("template takes an id or a name; an unknown one matches nothing", async () => {
-    const id = await f.create();
-    const template = (await f.call("GET", `/sandboxes/${id}`)).body.templateID;
+    const id = await fixture.create();
+    const template = (await fixture.call("GET", `/sandboxes/${id}`)).body.templateID;
     expect(await ids(`/v2/sandboxes?template=${template}`)).toEqual([id]);
     expect(await ids("/v2/sandboxes?template=BASE")).toEqual([id]);
     expect(await ids("/v2/sandboxes?template=other")).toEqual([]);
@@ -128,7 +128,7 @@ describe("lists", () => {
   });
 
   test("state lists are comma-separated", async () => {
-    const id = await f.create();
+    const id = await fixture.create();
     expect(await ids("/v2/sandboxes?state=running,paused")).toEqual([id]);
     expect(await ids("/v2/sandboxes?state=")).toEqual([id]);
     expect(await ids("/v2/sandboxes?state=paused")).toEqual([]);
@@ -149,7 +149,7 @@ describe("lists", () => {
     "metadata=x",
     "nextToken=rubbish",
   ])("%s is refused", async (query) => {
-    expect((await f.call("GET", `/v2/sandboxes?${query}`)).status).toBe(400);
+    expect((await fixture.call("GET", `/v2/sandboxes?${query}`)).status).toBe(400);
   });
 
   test.each(["asc", "desc"] as const)(
@@ -170,9 +170,9 @@ describe("lists", () => {
   );
 
   test("a token of the other order is refused", async () => {
-    await f.create();
-    await f.create();
-    const token = (await f.call("GET", "/v2/sandboxes?limit=1")).headers.get("x-next-token");
-    expect((await f.call("GET", `/v2/sandboxes?order=asc&nextToken=${token}`)).status).toBe(400);
+    await fixture.create();
+    await fixture.create();
+    const token = (await fixture.call("GET", "/v2/sandboxes?limit=1")).headers.get("x-next-token");
+    expect((await fixture.call("GET", `/v2/sandboxes?order=asc&nextToken=${token}`)).status).toBe(400);
   });
 });

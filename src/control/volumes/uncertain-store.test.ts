@@ -18,33 +18,37 @@ for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     // Guards against a name that stays taken until the next start.
     test("a volume whose creation failed can be created again", async () => {
-      await using f = await ControlFixture.open(new FakeHost(), await fresh());
-      loseReply(f);
-      expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(500);
-      await f.control.settled();
-      expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(201);
+      await using fixture = await ControlFixture.open(new FakeHost(), await fresh());
+      loseReply(fixture);
+      expect((await fixture.call("POST", "/volumes", { name: "one" })).status).toBe(500);
+      await fixture.control.settled();
+      expect((await fixture.call("POST", "/volumes", { name: "one" })).status).toBe(201);
     });
 
     // Guards against content that stays until the next start.
     test("a deleted volume is removed", async () => {
-      await using f = await ControlFixture.open(new FakeHost(), await fresh());
-      const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };
-      loseReply(f);
-      expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(500);
-      await f.control.settled();
-      expect(f.host.volumes.size).toBe(0);
+      await using fixture = await ControlFixture.open(new FakeHost(), await fresh());
+      const { volumeID } = (await fixture.call("POST", "/volumes", { name: "one" })).body as unknown as {
+        volumeID: string;
+      };
+      loseReply(fixture);
+      expect((await fixture.call("DELETE", `/volumes/${volumeID}`)).status).toBe(500);
+      await fixture.control.settled();
+      expect(fixture.host.volumes.size).toBe(0);
     });
 
     test("a volume that could not be deleted stays", async () => {
-      await using f = await ControlFixture.open(new FakeHost(), await fresh());
-      const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };
-      const { transaction } = f.store;
-      f.store.transaction = () => Promise.reject(new Error("the store is away"));
-      expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(500);
-      f.store.transaction = transaction;
-      await f.control.settled();
-      expect([...f.host.volumes.keys()]).toEqual([volumeID]);
-      expect((await f.call("GET", "/volumes")).body as unknown).toEqual([{ volumeID, name: "one" }]);
+      await using fixture = await ControlFixture.open(new FakeHost(), await fresh());
+      const { volumeID } = (await fixture.call("POST", "/volumes", { name: "one" })).body as unknown as {
+        volumeID: string;
+      };
+      const { transaction } = fixture.store;
+      fixture.store.transaction = () => Promise.reject(new Error("the store is away"));
+      expect((await fixture.call("DELETE", `/volumes/${volumeID}`)).status).toBe(500);
+      fixture.store.transaction = transaction;
+      await fixture.control.settled();
+      expect([...fixture.host.volumes.keys()]).toEqual([volumeID]);
+      expect((await fixture.call("GET", "/volumes")).body as unknown).toEqual([{ volumeID, name: "one" }]);
     });
   });
 }

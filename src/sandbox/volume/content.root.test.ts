@@ -10,15 +10,15 @@ import { SIZE_MB, VolumesOfFile } from "./testing/volumes-of-file.ts";
 
 const VOLUME = "content";
 const SECRET = "of the machine";
-const f = new VolumesOfFile();
+const files = new VolumesOfFile();
 /** The tree as a sandbox would see it. */
 let tree: string;
 let outside: string;
 
 beforeAll(async () => {
-  await f.volumes.create(VOLUME, SIZE_MB);
-  tree = (await f.volumes.hold(VOLUME)).path;
-  outside = join(f.data.path, "secret");
+  await files.volumes.create(VOLUME, SIZE_MB);
+  tree = (await files.volumes.hold(VOLUME)).path;
+  outside = join(files.data.path, "secret");
   writeFileSync(outside, SECRET);
 });
 
@@ -27,10 +27,10 @@ const inside = (...argv: string[]) => {
   const id = String(HOST_ID_FIRST);
   return ["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--", ...argv];
 };
-const text = async (path: string) => await new Response((await f.content.read(VOLUME, path)).content).text();
+const text = async (path: string) => await new Response((await files.content.read(VOLUME, path)).content).text();
 const stream = (content: string | Uint8Array<ArrayBuffer>) => new Response(content).body;
 const write = (path: string, content: string, options = {}) =>
-  f.content.write(VOLUME, path, { force: false, ...options }, stream(content));
+  files.content.write(VOLUME, path, { force: false, ...options }, stream(content));
 
 describe("files", () => {
   test("are written, read and described", async () => {
@@ -46,9 +46,9 @@ describe("files", () => {
     });
     expect(new Date(entry.mtime).getTime()).toBeGreaterThan(Date.now() - 60_000);
     expect(await text("/hello")).toBe("world");
-    expect(await f.content.stat(VOLUME, "/hello")).toMatchObject({ size: 5, type: "file" });
+    expect(await files.content.stat(VOLUME, "/hello")).toMatchObject({ size: 5, type: "file" });
     expect(lstatSync(join(tree, "hello")).uid).toBe(HOST_ID_FIRST + 1000);
-    await f.content.write(VOLUME, "/empty", { force: false }, null);
+    await files.content.write(VOLUME, "/empty", { force: false }, null);
     expect(await text("/empty")).toBe("");
   });
 
@@ -72,17 +72,19 @@ describe("files", () => {
         else controller.close();
       },
     });
-    expect(await f.content.write(VOLUME, "/large", { force: false }, body)).toMatchObject({ size: 40 * piece.length });
-    const { bytes, content } = await f.content.read(VOLUME, "/large");
+    expect(await files.content.write(VOLUME, "/large", { force: false }, body)).toMatchObject({
+      size: 40 * piece.length,
+    });
+    const { bytes, content } = await files.content.read(VOLUME, "/large");
     let read = 0;
     for await (const each of content) read += each.length;
     expect([bytes, read]).toEqual([40 * piece.length, 40 * piece.length]);
-    await f.content.remove(VOLUME, "/large");
+    await files.content.remove(VOLUME, "/large");
   });
 
   test("that do not fit are 507, and nothing of them is left", async () => {
     const big = new Uint8Array(SIZE_MB * 1024 * 1024);
-    const writing = f.content.write(VOLUME, "/big", { force: false }, stream(big));
+    const writing = files.content.write(VOLUME, "/big", { force: false }, stream(big));
     await expect(writing).rejects.toMatchObject({ status: 507, message: expect.stringContaining('"/big"') });
     expect(existsSync(join(tree, "big"))).toBe(false);
     await write("/small", "fits");
@@ -96,80 +98,80 @@ describe("files", () => {
         else controller.error(new Error("hung up"));
       },
     });
-    await expect(f.content.write(VOLUME, "/torn", { force: true }, body)).rejects.toThrow();
+    await expect(files.content.write(VOLUME, "/torn", { force: true }, body)).rejects.toThrow();
     expect(readdirSync(tree)).not.toContain("torn");
   });
 });
 
 describe("folders", () => {
   test("are made, with parents on request", async () => {
-    expect(await f.content.makeFolder(VOLUME, "/one", { force: false, mode: 0o750 })).toMatchObject({
+    expect(await files.content.makeFolder(VOLUME, "/one", { force: false, mode: 0o750 })).toMatchObject({
       type: "directory",
       mode: 0o750,
       uid: 1000,
     });
-    await expect(f.content.makeFolder(VOLUME, "/one", { force: false })).rejects.toMatchObject({ status: 409 });
-    expect(await f.content.makeFolder(VOLUME, "/one", { force: true })).toMatchObject({ mode: 0o750 });
-    await expect(f.content.makeFolder(VOLUME, "/a/b/c", { force: false })).rejects.toMatchObject({ status: 404 });
-    await f.content.makeFolder(VOLUME, "/a/b/c", { force: true });
-    await expect(f.content.makeFolder(VOLUME, "/hello/x", { force: true })).rejects.toMatchObject({ status: 400 });
-    await expect(f.content.makeFolder(VOLUME, "/hello", { force: true })).rejects.toMatchObject({ status: 409 });
+    await expect(files.content.makeFolder(VOLUME, "/one", { force: false })).rejects.toMatchObject({ status: 409 });
+    expect(await files.content.makeFolder(VOLUME, "/one", { force: true })).toMatchObject({ mode: 0o750 });
+    await expect(files.content.makeFolder(VOLUME, "/a/b/c", { force: false })).rejects.toMatchObject({ status: 404 });
+    await files.content.makeFolder(VOLUME, "/a/b/c", { force: true });
+    await expect(files.content.makeFolder(VOLUME, "/hello/x", { force: true })).rejects.toMatchObject({ status: 400 });
+    await expect(files.content.makeFolder(VOLUME, "/hello", { force: true })).rejects.toMatchObject({ status: 409 });
   });
 
   test("are listed down to a depth", async () => {
     await write("/a/b/file", "x");
     symlinkSync("/etc", join(tree, "a/link"));
-    const list = async (depth: number) => (await f.content.list(VOLUME, "/a", depth)).map(({ path }) => path);
+    const list = async (depth: number) => (await files.content.list(VOLUME, "/a", depth)).map(({ path }) => path);
     expect(await list(1)).toEqual(["/a/b", "/a/link"]);
     expect(await list(2)).toEqual(["/a/b", "/a/b/c", "/a/b/file", "/a/link"]);
-    expect(await f.content.stat(VOLUME, "/a/link")).toMatchObject({ type: "symlink", target: "/etc" });
-    await expect(f.content.list(VOLUME, "/hello", 1)).rejects.toMatchObject({ status: 404 });
-    await expect(f.content.list(VOLUME, "/nowhere", 1)).rejects.toMatchObject({ status: 404 });
+    expect(await files.content.stat(VOLUME, "/a/link")).toMatchObject({ type: "symlink", target: "/etc" });
+    await expect(files.content.list(VOLUME, "/hello", 1)).rejects.toMatchObject({ status: 404 });
+    await expect(files.content.list(VOLUME, "/nowhere", 1)).rejects.toMatchObject({ status: 404 });
   });
 
   test("with more entries than the limit cannot be listed, and can be removed", async () => {
     const make = `seq 0 ${CONTENT_LIST_MAX_ENTRIES} | xargs touch`;
-    await f.volumes.create("crowd", 1024);
-    using held = await f.volumes.hold("crowd");
+    await files.volumes.create("crowd", 1024);
+    using held = await files.volumes.hold("crowd");
     await run(inside("/bin/sh", "-c", `cd '${held.path}' && mkdir crowd && cd crowd && ${make}`));
-    await expect(f.content.list("crowd", "/crowd", 1)).rejects.toMatchObject({
+    await expect(files.content.list("crowd", "/crowd", 1)).rejects.toMatchObject({
       status: 400,
       message: expect.stringContaining("20000"),
     });
-    await f.content.remove("crowd", "/crowd");
+    await files.content.remove("crowd", "/crowd");
     // As long as a link can be: a fifth as many are more than the server takes at once.
     const links = `import os\nos.mkdir("links")\nfor n in range(4500): os.symlink("x" * 4000, f"links/{n}")`;
     await run(inside("/bin/sh", "-c", `cd '${held.path}' && exec /usr/bin/python3 -c '${links}'`));
-    await expect(f.content.list("crowd", "/links", 1)).rejects.toMatchObject({
+    await expect(files.content.list("crowd", "/links", 1)).rejects.toMatchObject({
       status: 400,
       message: expect.stringContaining("longer than 16 MiB together"),
     });
-    await f.content.remove("crowd", "/links");
+    await files.content.remove("crowd", "/links");
     expect(readdirSync(held.path)).toEqual([]);
-    await f.content.end("crowd");
+    await files.content.end("crowd");
   });
 
   test("are removed with their content at any depth, except the root", async () => {
     const nest = `import os\nos.chdir("${tree}")\nfor _ in range(6000):\n os.mkdir("d" * 20); os.chdir("d" * 20)\n`;
     await run(inside("/usr/bin/python3", "-c", nest));
-    await f.content.remove(VOLUME, `/${"d".repeat(20)}`);
-    await f.content.remove(VOLUME, "/a");
+    await files.content.remove(VOLUME, `/${"d".repeat(20)}`);
+    await files.content.remove(VOLUME, "/a");
     expect(readdirSync(tree).filter((name) => /^(a|d+)$/.test(name))).toEqual([]);
-    await expect(f.content.remove(VOLUME, "/a")).rejects.toMatchObject({ status: 404 });
-    await expect(f.content.remove(VOLUME, "/")).rejects.toMatchObject({ status: 400 });
+    await expect(files.content.remove(VOLUME, "/a")).rejects.toMatchObject({ status: 404 });
+    await expect(files.content.remove(VOLUME, "/")).rejects.toMatchObject({ status: 400 });
   });
 });
 
 test("owner and mode are changed", async () => {
   await write("/mine", "x");
-  expect(await f.content.change(VOLUME, "/mine", { uid: 0, mode: 0o600 })).toMatchObject({
+  expect(await files.content.change(VOLUME, "/mine", { uid: 0, mode: 0o600 })).toMatchObject({
     uid: 0,
     gid: 1000,
     mode: 0o600,
   });
   expect(lstatSync(join(tree, "mine")).uid).toBe(HOST_ID_FIRST);
   expect(await text("/mine")).toBe("x");
-  await expect(f.content.change(VOLUME, "/nobody", { uid: 1 })).rejects.toMatchObject({ status: 404 });
+  await expect(files.content.change(VOLUME, "/nobody", { uid: 1 })).rejects.toMatchObject({ status: 404 });
 });
 
 describe("special files are never opened", () => {
@@ -188,13 +190,13 @@ describe("special files are never opened", () => {
     for (const path of [`/${name}`, `/to-${name}`]) {
       if (path !== `/${name}`) symlinkSync(`/${name}`, join(tree, path));
       const refused = { status: 400, message: expect.stringContaining(kind) };
-      await expect(f.content.read(VOLUME, path)).rejects.toMatchObject(refused);
+      await expect(files.content.read(VOLUME, path)).rejects.toMatchObject(refused);
       await expect(write(path, "x", { force: true })).rejects.toMatchObject(refused);
     }
-    expect(await f.content.stat(VOLUME, `/${name}`)).toMatchObject({
+    expect(await files.content.stat(VOLUME, `/${name}`)).toMatchObject({
       type: kind === "a folder" ? "directory" : "unknown",
     });
-    await f.content.remove(VOLUME, `/${name}`);
+    await files.content.remove(VOLUME, `/${name}`);
   });
 });
 
@@ -202,17 +204,17 @@ describe("no path leaves the volume", () => {
   const reads = ["/etc/passwd", "/../../../../etc/passwd", "/proc/self/root/etc/passwd", "/proc/self/environ"];
 
   test.each(reads)("%s", async (path) => {
-    await expect(f.content.read(VOLUME, path)).rejects.toMatchObject({ status: 404 });
+    await expect(files.content.read(VOLUME, path)).rejects.toMatchObject({ status: 404 });
   });
 
   test.each(["", "../".repeat(20), "/../../.."])("by a link to %p and the machine's path", async (prefix) => {
     const link = join(tree, "escape");
     rmSync(link, { force: true });
     symlinkSync(`${prefix}${outside}`, link);
-    await expect(f.content.read(VOLUME, "/escape")).rejects.toMatchObject({ status: 404 });
+    await expect(files.content.read(VOLUME, "/escape")).rejects.toMatchObject({ status: 404 });
     await expect(write("/escape", "broken", { force: true })).rejects.toThrow();
-    await expect(f.content.change(VOLUME, "/escape", { mode: 0 })).rejects.toMatchObject({ status: 404 });
-    await f.content.remove(VOLUME, "/escape");
+    await expect(files.content.change(VOLUME, "/escape", { mode: 0 })).rejects.toMatchObject({ status: 404 });
+    await files.content.remove(VOLUME, "/escape");
     expect(readFileSync(outside, "utf8")).toBe(SECRET);
   });
 
@@ -223,7 +225,7 @@ swap = ctypes.CDLL(None).renameat2
 os.chdir("${tree}")
 os.makedirs("real")
 open("real/secret", "w").write("mine")
-os.symlink("${f.data.path}", "link")
+os.symlink("${files.data.path}", "link")
 open("begun", "w")
 while True: swap(-100, b"real", -100, b"link", 2)
 `;
@@ -235,8 +237,9 @@ while True: swap(-100, b"real", -100, b"link", 2)
       for (let round = 0; round < 100 || (!seen.has("mine") && round < 10_000); round++) {
         seen.add(await text("/real/secret").catch(({ status }) => String(status)));
         await write("/real/secret", "mine", { force: true }).catch(() => undefined);
-        await f.content.list(VOLUME, "/", 3).catch(() => undefined);
-        if (round % 20 === 0) await f.content.change(VOLUME, "/real/secret", { mode: 0o666 }).catch(() => undefined);
+        await files.content.list(VOLUME, "/", 3).catch(() => undefined);
+        if (round % 20 === 0)
+          await files.content.change(VOLUME, "/real/secret", { mode: 0o666 }).catch(() => undefined);
       }
       expect([...seen].filter((each) => !["mine", "404"].includes(each))).toEqual([]);
       expect(seen.has("mine")).toBe(true);
@@ -251,7 +254,7 @@ while True: swap(-100, b"real", -100, b"link", 2)
 
 describe("the process", () => {
   test("is unprivileged, sees neither network nor processes of the machine, and ends with the server", async () => {
-    await f.content.stat(VOLUME, "/");
+    await files.content.stat(VOLUME, "/");
     const [pid] = (await run(["pgrep", "--full", `content.js ${tree}`])).trim().split("\n").slice(-1);
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     expect(status).toMatch(new RegExp(`^Uid:\\s+${HOST_ID_FIRST}\\s`, "m"));
@@ -262,15 +265,15 @@ describe("the process", () => {
         await run(["readlink", `/proc/self/ns/${kind}`]),
       );
     }
-    await f.content.close();
+    await files.content.close();
     await untilTrue(async () => (await attempt(["pgrep", "--full", `content.js ${tree}`])).exitCode !== 0);
-    expect(await f.content.stat(VOLUME, "/")).toMatchObject({ path: "/", name: "/", type: "directory" });
+    expect(await files.content.stat(VOLUME, "/")).toMatchObject({ path: "/", name: "/", type: "directory" });
   });
 
   test("is restarted by the next call after a kill", async () => {
-    await f.content.stat(VOLUME, "/");
+    await files.content.stat(VOLUME, "/");
     await run(["pkill", "--signal", "KILL", "--full", `content.js ${tree}`]);
-    const ask = () => f.content.stat(VOLUME, "/").catch(() => undefined);
+    const ask = () => files.content.stat(VOLUME, "/").catch(() => undefined);
     await untilTrue(async () => (await ask()) !== undefined);
   });
 });

@@ -9,21 +9,21 @@ import { deviceOf } from "../../system/mount/loop-devices.ts";
 import { mountPoints } from "../../system/mount/mount-namespace.ts";
 import { SIZE_MB, VolumesOfFile } from "./testing/volumes-of-file.ts";
 
-const f = new VolumesOfFile();
+const files = new VolumesOfFile();
 
 function mountsOf(name: string): string[] {
-  return mountPoints().filter((path) => path === join(f.mountFolder, name));
+  return mountPoints().filter((path) => path === join(files.mountFolder, name));
 }
 
 async function made(name: string): Promise<string> {
-  await f.volumes.create(name, SIZE_MB);
+  await files.volumes.create(name, SIZE_MB);
   return name;
 }
 
 /** Simulates a killed server: nothing is released. */
 async function forgotten(): Promise<void> {
-  f.mounts.close();
-  await f.open();
+  files.mounts.close();
+  await files.open();
 }
 
 async function untilGone(name: string): Promise<void> {
@@ -32,26 +32,26 @@ async function untilGone(name: string): Promise<void> {
 
 describe("a volume", () => {
   test("is writable for every user, belongs to the mapped root, and takes no space before use", async () => {
-    using held = await f.volumes.hold(await made("new"));
+    using held = await files.volumes.hold(await made("new"));
     const { uid, gid, mode } = statSync(held.path);
     expect([uid, gid, mode & 0o7777]).toEqual([HOST_ID_FIRST, HOST_ID_FIRST, 0o777]);
     expect(readdirSync(held.path)).toEqual([]);
-    expect(statSync(f.imageOf("new")).blocks * 512).toBeLessThan((SIZE_MB * 1024 * 1024) / 8);
+    expect(statSync(files.imageOf("new")).blocks * 512).toBeLessThan((SIZE_MB * 1024 * 1024) / 8);
   });
 
   test("has a journal, and disables devices and set-uid bits", async () => {
-    using held = await f.volumes.hold(await made("runtimes"));
+    using held = await files.volumes.hold(await made("runtimes"));
     const line = readFileSync("/proc/self/mountinfo", "utf8")
       .split("\n")
       .find((each) => each.includes(` ${join(held.path, "..")} `));
     expect(line).toContain("nosuid,nodev");
-    expect(await run(["dumpe2fs", "-h", f.imageOf("runtimes")])).toContain("has_journal");
+    expect(await run(["dumpe2fs", "-h", files.imageOf("runtimes")])).toContain("has_journal");
   });
 
   test("keeps its content, and is full at its size and at its number of files", async () => {
     const name = await made("full");
     {
-      using held = await f.volumes.hold(name);
+      using held = await files.volumes.hold(name);
       writeFileSync(join(held.path, "kept"), "kept");
       const filled = await attempt(["dd", "if=/dev/zero", `of=${held.path}/big`, "bs=1M", "count=1000"]);
       expect(filled.stderr).toContain("No space left");
@@ -59,15 +59,15 @@ describe("a volume", () => {
       const many = `cd '${held.path}' && mkdir many && cd many && seq 1 20000 | xargs touch`;
       expect((await attempt(["/bin/sh", "-c", many])).stderr).toContain("No space left");
     }
-    await f.close();
-    await f.open();
-    using held = await f.volumes.hold(name);
+    await files.close();
+    await files.open();
+    using held = await files.volumes.hold(name);
     expect(readFileSync(join(held.path, "kept"), "utf8")).toBe("kept");
   });
 
   test("is 404 if it does not exist, and keeps its content if it is made again", async () => {
-    await expect(f.volumes.hold("nothing")).rejects.toMatchObject({ status: 404 });
-    using held = await f.volumes.hold(await made("twice"));
+    await expect(files.volumes.hold("nothing")).rejects.toMatchObject({ status: 404 });
+    using held = await files.volumes.hold(await made("twice"));
     writeFileSync(join(held.path, "a"), "a");
     await made("twice");
     expect(readdirSync(held.path)).toEqual(["a"]);
@@ -77,35 +77,35 @@ describe("a volume", () => {
 describe("is never mounted twice", () => {
   test("by many callers at once", async () => {
     const name = await made("many");
-    const held = await Promise.all(Array.from({ length: 20 }, () => f.volumes.hold(name)));
+    const held = await Promise.all(Array.from({ length: 20 }, () => files.volumes.hold(name)));
     expect(mountsOf(name)).toHaveLength(1);
     for (const each of held) each[Symbol.dispose]();
   });
 
   test("after the server was killed: the next one finds it", async () => {
     const name = await made("found");
-    await f.volumes.hold(name);
+    await files.volumes.hold(name);
     await forgotten();
-    using held = await f.volumes.hold(name);
+    using held = await files.volumes.hold(name);
     expect(mountsOf(name)).toHaveLength(1);
     writeFileSync(join(held.path, "x"), "x");
   });
 
   test("while a sandbox still uses it: the same filesystem is mounted again", async () => {
     const name = await made("outlived");
-    const elsewhere = join(f.data.path, "elsewhere");
+    const elsewhere = join(files.data.path, "elsewhere");
     mkdirSync(elsewhere);
     {
-      using held = await f.volumes.hold(name);
+      using held = await files.volumes.hold(name);
       await run(["mount", "--bind", held.path, elsewhere]);
     }
-    await f.close();
+    await files.close();
     expect(mountsOf(name)).toEqual([]);
-    const device = deviceOf(f.imageOf(name));
-    await f.open();
+    const device = deviceOf(files.imageOf(name));
+    await files.open();
     {
-      using held = await f.volumes.hold(name);
-      expect(deviceOf(f.imageOf(name))).toBe(device);
+      using held = await files.volumes.hold(name);
+      expect(deviceOf(files.imageOf(name))).toBe(device);
       writeFileSync(join(held.path, "seen"), "by both");
       expect(readFileSync(join(elsewhere, "seen"), "utf8")).toBe("by both");
       expect(statSync(held.path).dev).toBe(statSync(elsewhere).dev);
@@ -115,71 +115,71 @@ describe("is never mounted twice", () => {
 
   test("by other programs on this machine: the file is locked while it is attached", async () => {
     const name = await made("locked");
-    const lock = ["flock", "--nonblock", f.imageOf(name), "true"];
+    const lock = ["flock", "--nonblock", files.imageOf(name), "true"];
     expect((await attempt(lock)).exitCode).toBe(0);
-    await f.volumes.hold(name);
+    await files.volumes.hold(name);
     await forgotten();
     expect((await attempt(lock)).exitCode).toBe(1);
   });
 });
 
 test("an unused volume is unmounted, and mounted again on use", async () => {
-  await f.close();
-  await f.open(10);
+  await files.close();
+  await files.open(10);
   const name = await made("idle");
   {
-    using held = await f.volumes.hold(name);
+    using held = await files.volumes.hold(name);
     writeFileSync(join(held.path, "x"), "x");
     await Bun.sleep(30);
     expect(mountsOf(name)).toHaveLength(1);
   }
   await untilGone(name);
-  using held = await f.volumes.hold(name);
+  using held = await files.volumes.hold(name);
   expect(readdirSync(held.path)).toEqual(["x"]);
 });
 
 test("after a crash of the machine the journal is replayed, and synced data exists", async () => {
   const name = await made("crashed");
-  const copy = f.imageOf(await made("copy"));
+  const copy = files.imageOf(await made("copy"));
   {
-    using held = await f.volumes.hold(name);
+    using held = await files.volumes.hold(name);
     writeFileSync(join(held.path, "synced"), "x");
-    await f.volumes.sync(name);
+    await files.volumes.sync(name);
     // As the disk is at this moment: the filesystem is in use.
-    await run(["cp", "--sparse=always", f.imageOf(name), copy]);
+    await run(["cp", "--sparse=always", files.imageOf(name), copy]);
   }
   expect(await run(["dumpe2fs", "-h", copy])).toContain("needs_recovery");
-  using held = await f.volumes.hold("copy");
+  using held = await files.volumes.hold("copy");
   expect(readdirSync(held.path)).toEqual(["synced"]);
 });
 
 test("a volume damaged beyond repair is rejected, and others are not", async () => {
   const name = await made("damaged");
-  await f.close();
-  await run(["dd", "if=/dev/urandom", `of=${f.imageOf(name)}`, "bs=4096", "count=600", "conv=notrunc"]);
-  await f.open();
-  await expect(f.volumes.hold(name)).rejects.toMatchObject({
+  await files.close();
+  await run(["dd", "if=/dev/urandom", `of=${files.imageOf(name)}`, "bs=4096", "count=600", "conv=notrunc"]);
+  await files.open();
+  await expect(files.volumes.hold(name)).rejects.toMatchObject({
     status: 500,
     message: expect.stringContaining("damaged"),
   });
-  using _other = await f.volumes.hold(await made("sound"));
+  using _other = await files.volumes.hold(await made("sound"));
 });
 
 describe("removal", () => {
   test("removes all of it, and succeeds for an unknown volume", async () => {
     const name = await made("gone");
     {
-      using _held = await f.volumes.hold(name);
-      await expect(f.volumes.remove(name)).rejects.toMatchObject({ status: 409 });
+      using _held = await files.volumes.hold(name);
+      await expect(files.volumes.remove(name)).rejects.toMatchObject({ status: 409 });
     }
-    await f.volumes.remove(name);
-    await f.volumes.remove(name);
+    await files.volumes.remove(name);
+    await files.volumes.remove(name);
     expect(mountsOf(name)).toEqual([]);
-    expect(existsSync(join(f.data.path, "volumes", name))).toBe(false);
+    expect(existsSync(join(files.data.path, "volumes", name))).toBe(false);
   });
 
   test("and creation that a kill interrupted are completed by the next start", async () => {
-    const folder = join(f.data.path, "volumes");
+    const folder = join(files.data.path, "volumes");
     mkdirSync(join(folder, ".unfinished-half"));
     writeFileSync(join(folder, ".unfinished-half", "disk.img"), "half");
     await forgotten();

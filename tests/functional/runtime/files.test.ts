@@ -91,7 +91,7 @@ const STRANGE_NAMES = [
   "%41",
   "%2F",
   "%",
-  "a+b&c=d?e#f",
+  "a+b&c=d?e#fixture",
   "semi;colon",
   "back\\slash",
   "new\nline",

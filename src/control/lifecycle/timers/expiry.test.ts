@@ -10,59 +10,68 @@ import { ControlFixture, NOW } from "../../testing/control-fixture.ts";
 import { IdleThread } from "../../testing/idle-thread.ts";
 import { REMOVALS_AT_ONCE } from "../transitions/sandbox-removal.ts";
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
 describe("expiry", () => {
   test("happens at its time, not before", async () => {
-    const id = await f.create({ timeout: 30 });
-    await f.advance(29_999);
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
-    await f.advance(1);
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    expect(f.host.destroyed).toEqual([id]);
-    expect(f.find(id)).toBeUndefined();
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    const id = await fixture.create({ timeout: 30 });
+    await fixture.advance(29_999);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+    await fixture.advance(1);
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(fixture.host.destroyed).toEqual([id]);
+    expect(fixture.find(id)).toBeUndefined();
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
   });
 
   test("follows a changed end in both directions, and the next sandbox", async () => {
     const [first, second, third] = [
-      await f.create({ timeout: 30 }),
-      await f.create({ timeout: 40 }),
-      await f.create({ timeout: 50 }),
+      await fixture.create({ timeout: 30 }),
+      await fixture.create({ timeout: 40 }),
+      await fixture.create({ timeout: 50 }),
     ];
-    await f.call("POST", `/sandboxes/${first}/timeout`, { timeout: 100 });
-    await f.call("POST", `/sandboxes/${third}/timeout`, { timeout: 5 });
-    await f.advance(5_000);
-    expect(f.host.destroyed).toEqual([third]);
-    await f.advance(34_999);
-    expect(f.host.destroyed).toEqual([third]);
-    await f.advance(1);
-    expect(f.host.destroyed).toEqual([third, second]);
-    await f.advance(60_000);
-    expect(f.host.destroyed).toEqual([third, second, first]);
+    await fixture.call("POST", `/sandboxes/${first}/timeout`, { timeout: 100 });
+    await fixture.call("POST", `/sandboxes/${third}/timeout`, { timeout: 5 });
+    await fixture.advance(5_000);
+    expect(fixture.host.destroyed).toEqual([third]);
+    await fixture.advance(34_999);
+    expect(fixture.host.destroyed).toEqual([third]);
+    await fixture.advance(1);
+    expect(fixture.host.destroyed).toEqual([third, second]);
+    await fixture.advance(60_000);
+    expect(fixture.host.destroyed).toEqual([third, second, first]);
   });
 
   test("of a short timeout is not delayed by a longer one that began later", async () => {
-    const short = await f.create({ timeout: 30 });
-    await f.create({ timeout: 3_000 });
-    await f.advance(30_000);
-    expect(f.host.destroyed).toEqual([short]);
+    const short = await fixture.create({ timeout: 30 });
+    await fixture.create({ timeout: 3_000 });
+    await fixture.advance(30_000);
+    expect(fixture.host.destroyed).toEqual([short]);
   });
 
   timed("within 100 ms on the real clock", async () => {
-    await f.control.close();
-    const control = createControl({ ...f.services, clock: systemClock, log: jsonLog(() => undefined), activity: {} });
+    await fixture.control.close();
+    const control = createControl({
+      ...fixture.services,
+      clock: systemClock,
+      log: jsonLog(() => undefined),
+      activity: {},
+    });
     await control.start();
     try {
       const ended = Promise.withResolvers<number>();
-      f.host.beforeDestroy = async () => ended.resolve(Date.now());
-      const request = { method: "POST", headers: { "X-API-Key": f.apiKey }, body: '{"templateID":"base","timeout":1}' };
+      fixture.host.beforeDestroy = async () => ended.resolve(Date.now());
+      const request = {
+        method: "POST",
+        headers: { "X-API-Key": fixture.apiKey },
+        body: '{"templateID":"base","timeout":1}',
+      };
       const response = await control.handle(new Request("http://localhost/sandboxes", request));
-      const row = await f.store.sandboxes.byId((await response.json()).sandboxID);
+      const row = await fixture.store.sandboxes.byId((await response.json()).sandboxID);
       const late = (await ended.promise) - (row?.endAt ?? 0);
       expect(late).toBeGreaterThanOrEqual(0);
       expect(late).toBeLessThan(100);
@@ -74,17 +83,17 @@ describe("expiry", () => {
   timed("a thousand in one second on the real clock, after a restart, each within 100 ms", async () => {
     // In memory, because the test does not measure thousands of writes to the disk.
     const folder = mkdtempSync("/dev/shm/sandlot-expiry-");
-    await using f = await ControlFixture.open(new FakeHost(), `sqlite://${folder}/sandlot.db`);
-    const { sandboxes } = f.store;
-    for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 600, autoPause: nth % 2 === 0 });
-    await f.control.close();
+    await using fixture = await ControlFixture.open(new FakeHost(), `sqlite://${folder}/sandlot.db`);
+    const { sandboxes } = fixture.store;
+    for (let nth = 0; nth < 1_000; nth++) await fixture.create({ timeout: 600, autoPause: nth % 2 === 0 });
+    await fixture.control.close();
     const first = Date.now() + 1_000;
     for (const [nth, row] of (await sandboxes.inState("running")).entries()) {
-      await sandboxes.setEnd(row, first + nth, f.clock.now());
+      await sandboxes.setEnd(row, first + nth, fixture.clock.now());
     }
     // As on a real machine: each operation on a sandbox takes a moment, in which others run.
-    f.host.beforeDestroy = () => Bun.sleep(5);
-    f.host.beforePause = () => Bun.sleep(5);
+    fixture.host.beforeDestroy = () => Bun.sleep(5);
+    fixture.host.beforePause = () => Bun.sleep(5);
     const late: number[] = [];
     const { takeDue } = sandboxes;
     sandboxes.takeDue = async (now) => {
@@ -92,11 +101,16 @@ describe("expiry", () => {
       late.push(...taken.map(({ endAt }) => Date.now() - endAt));
       return taken;
     };
-    const control = createControl({ ...f.services, clock: systemClock, log: jsonLog(() => undefined), activity: {} });
+    const control = createControl({
+      ...fixture.services,
+      clock: systemClock,
+      log: jsonLog(() => undefined),
+      activity: {},
+    });
     using bystander = await IdleThread.start();
     await control.start();
     try {
-      await f.until(() => late.length === 1_000);
+      await fixture.until(() => late.length === 1_000);
       expect(Math.max(...late)).toBeLessThan(100 + (await bystander.worstMs()));
     } finally {
       await control.close();
@@ -105,40 +119,40 @@ describe("expiry", () => {
   });
 
   test("an end 68 years away arms no timer that would fire at once", async () => {
-    const id = await f.create({ timeout: 2_147_483_647 });
-    expect(f.clock.timers).toBe(1);
-    await f.advance(3_600_000);
-    expect(f.host.running).toEqual([id]);
-    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
-    await f.advance(1_000);
-    expect(f.host.running).toEqual([]);
-    expect(f.clock.timers).toBe(0);
+    const id = await fixture.create({ timeout: 2_147_483_647 });
+    expect(fixture.clock.timers).toBe(1);
+    await fixture.advance(3_600_000);
+    expect(fixture.host.running).toEqual([id]);
+    await fixture.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
+    await fixture.advance(1_000);
+    expect(fixture.host.running).toEqual([]);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   timed("a thousand due together change state together, before the first slow clean-up", async () => {
     const ids: string[] = [];
-    for (let nth = 0; nth < 1_000; nth++) ids.push(await f.create({ timeout: 10 }));
+    for (let nth = 0; nth < 1_000; nth++) ids.push(await fixture.create({ timeout: 10 }));
     const held = Promise.withResolvers<void>();
     let together = 0;
     let most = 0;
-    f.host.beforeDestroy = async () => {
+    fixture.host.beforeDestroy = async () => {
       most = Math.max(most, ++together);
       await held.promise;
       together--;
     };
-    const passed = f.advance(10_000);
+    const passed = fixture.advance(10_000);
     const startedAt = performance.now();
-    await f.until(async () => (await f.store.sandboxes.inState("running")).length === 0);
+    await fixture.until(async () => (await fixture.store.sandboxes.inState("running")).length === 0);
     const tookMs = performance.now() - startedAt;
-    expect((await f.store.sandboxes.inState("killing")).length).toBe(1_000);
-    expect((await f.call("GET", "/v2/sandboxes")).headers.get("x-total-running")).toBe("0");
-    const reachable = ids.map((id) => f.find(id));
+    expect((await fixture.store.sandboxes.inState("killing")).length).toBe(1_000);
+    expect((await fixture.call("GET", "/v2/sandboxes")).headers.get("x-total-running")).toBe("0");
+    const reachable = ids.map((id) => fixture.find(id));
     expect(reachable.filter((destination) => destination !== undefined)).toEqual([]);
     held.resolve();
     await passed;
     expect(most).toBe(REMOVALS_AT_ONCE);
-    expect(f.host.destroyed.toSorted()).toEqual(ids.toSorted());
-    expect(await f.store.sandboxes.inState("killing")).toEqual([]);
+    expect(fixture.host.destroyed.toSorted()).toEqual(ids.toSorted());
+    expect(await fixture.store.sandboxes.inState("killing")).toEqual([]);
     // Checked last, because a retry can only begin when nothing of this try is held any more.
     expect(tookMs).toBeLessThan(100);
   });
@@ -146,95 +160,96 @@ describe("expiry", () => {
   test("is not delayed by sandboxes that do not end", async () => {
     const held = Promise.withResolvers<void>();
     const stuck = new Set<string>();
-    for (let nth = 0; nth < 2 * REMOVALS_AT_ONCE; nth++) stuck.add(await f.create({ timeout: 10 }));
-    const others = [await f.create({ timeout: 10 }), await f.create({ timeout: 11 })];
-    f.host.beforeDestroy = (id) => (stuck.has(id) ? held.promise : Promise.resolve());
-    const gone = async () => (await Promise.all(others.map((id) => f.store.sandboxes.byId(id)))).every((row) => !row);
-    await f.until(async () => {
-      await f.clock.advance(1_000, async () => undefined);
+    for (let nth = 0; nth < 2 * REMOVALS_AT_ONCE; nth++) stuck.add(await fixture.create({ timeout: 10 }));
+    const others = [await fixture.create({ timeout: 10 }), await fixture.create({ timeout: 11 })];
+    fixture.host.beforeDestroy = (id) => (stuck.has(id) ? held.promise : Promise.resolve());
+    const gone = async () =>
+      (await Promise.all(others.map((id) => fixture.store.sandboxes.byId(id)))).every((row) => !row);
+    await fixture.until(async () => {
+      await fixture.clock.advance(1_000, async () => undefined);
       return await gone();
     });
-    expect(await f.store.sandboxes.inState("killing")).toHaveLength(stuck.size);
+    expect(await fixture.store.sandboxes.inState("killing")).toHaveLength(stuck.size);
     held.resolve();
-    await f.control.settled();
-    expect(await f.store.sandboxes.inState("killing")).toEqual([]);
+    await fixture.control.settled();
+    expect(await fixture.store.sandboxes.inState("killing")).toEqual([]);
   });
 
   test("is only delayed by a short failure of the store", async () => {
-    const id = await f.create({ timeout: 1 });
-    const { takeDue } = f.store.sandboxes;
+    const id = await fixture.create({ timeout: 1 });
+    const { takeDue } = fixture.store.sandboxes;
     let failures = 1;
-    f.store.sandboxes.takeDue = (now) =>
+    fixture.store.sandboxes.takeDue = (now) =>
       failures-- > 0 ? Promise.reject(new Error("database is locked")) : takeDue(now);
-    await f.advance(1_000);
-    expect(f.host.destroyed).toEqual([]);
-    await f.advance(250);
-    expect(f.host.destroyed).toEqual([id]);
+    await fixture.advance(1_000);
+    expect(fixture.host.destroyed).toEqual([]);
+    await fixture.advance(250);
+    expect(fixture.host.destroyed).toEqual([id]);
   });
 
   test("stops with control", async () => {
-    await f.create({ timeout: 1 });
-    await f.control.close();
-    expect(f.clock.timers).toBe(0);
-    expect((await f.call("GET", "/health")).status).toBe(503);
-    expect((await f.call("GET", "/sandboxes")).status).toBe(503);
-    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
-    await f.control.start();
-    expect((await f.call("GET", "/health")).status).toBe(200);
+    await fixture.create({ timeout: 1 });
+    await fixture.control.close();
+    expect(fixture.clock.timers).toBe(0);
+    expect((await fixture.call("GET", "/health")).status).toBe(503);
+    expect((await fixture.call("GET", "/sandboxes")).status).toBe(503);
+    expect((await fixture.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
+    await fixture.control.start();
+    expect((await fixture.call("GET", "/health")).status).toBe(200);
   });
 });
 
 describe("after a restart", () => {
   test("running sandboxes keep their end, key and token", async () => {
-    const id = await f.create({ timeout: 100, secure: true });
-    const before = (await f.call("GET", `/sandboxes/${id}`)).body;
-    await f.advance(10_000);
-    await f.restart();
-    expect((await f.call("GET", `/sandboxes/${id}`)).body).toEqual(before);
-    expect(f.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
-    await f.advance(90_000);
-    expect(f.host.destroyed).toEqual([id]);
+    const id = await fixture.create({ timeout: 100, secure: true });
+    const before = (await fixture.call("GET", `/sandboxes/${id}`)).body;
+    await fixture.advance(10_000);
+    await fixture.restart();
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).body).toEqual(before);
+    expect(fixture.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
+    await fixture.advance(90_000);
+    expect(fixture.host.destroyed).toEqual([id]);
   });
 
   test("ended sandboxes are removed, and unknown ones are not kept", async () => {
-    const [gone, stays] = [await f.create(), await f.create()];
-    const orphan = await f.host.create({
-      kind: f.host.requestOf(stays)?.kind ?? fail(),
+    const [gone, stays] = [await fixture.create(), await fixture.create()];
+    const orphan = await fixture.host.create({
+      kind: fixture.host.requestOf(stays)?.kind ?? fail(),
       envVars: {},
       accessTokens: [],
       egress: "open",
     });
-    await f.control.close();
-    await f.host.destroy(gone);
-    await f.restart();
-    await f.control.settled();
-    expect(await f.store.sandboxes.byId(gone)).toBeUndefined();
-    expect((await f.call("GET", "/sandboxes")).body.map((sandbox) => sandbox.sandboxID)).toEqual([stays]);
-    expect(f.host.running).toEqual([stays]);
-    expect(f.find(orphan.id)).toBeUndefined();
+    await fixture.control.close();
+    await fixture.host.destroy(gone);
+    await fixture.restart();
+    await fixture.control.settled();
+    expect(await fixture.store.sandboxes.byId(gone)).toBeUndefined();
+    expect((await fixture.call("GET", "/sandboxes")).body.map((sandbox) => sandbox.sandboxID)).toEqual([stays]);
+    expect(fixture.host.running).toEqual([stays]);
+    expect(fixture.find(orphan.id)).toBeUndefined();
   });
 
   test("sandboxes that expired meanwhile end at once", async () => {
-    const id = await f.create({ timeout: 5 });
-    await f.control.close();
-    await f.clock.advance(60_000, async () => undefined);
-    await f.restart();
-    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
-    await f.advance(0);
-    expect(f.host.running).toEqual([]);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    const id = await fixture.create({ timeout: 5 });
+    await fixture.control.close();
+    await fixture.clock.advance(60_000, async () => undefined);
+    await fixture.restart();
+    expect((await fixture.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await fixture.advance(0);
+    expect(fixture.host.running).toEqual([]);
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
   });
 
   test("a kill that the crash interrupted is completed", async () => {
-    const id = await f.create();
-    const row = await f.store.sandboxes.byId(id);
-    await f.control.close();
-    expect((await f.store.sandboxes.kill({ id, executionId: row?.executionId ?? "" }))?.state).toBe("killing");
-    await f.restart();
-    await f.control.settled();
-    expect(f.host.running).toEqual([]);
-    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
-    expect(f.clock.now()).toBe(NOW);
+    const id = await fixture.create();
+    const row = await fixture.store.sandboxes.byId(id);
+    await fixture.control.close();
+    expect((await fixture.store.sandboxes.kill({ id, executionId: row?.executionId ?? "" }))?.state).toBe("killing");
+    await fixture.restart();
+    await fixture.control.settled();
+    expect(fixture.host.running).toEqual([]);
+    expect(await fixture.store.sandboxes.byId(id)).toBeUndefined();
+    expect(fixture.clock.now()).toBe(NOW);
   });
 });
 

@@ -5,15 +5,16 @@ import { ControlFixture, type Reply } from "../../testing/control-fixture.ts";
 
 const MOST = 60;
 
-let f: ControlFixture;
+let fixture: ControlFixture;
 beforeEach(async () => {
-  f = await ControlFixture.open();
+  fixture = await ControlFixture.open();
   await limit(MOST);
 });
-afterEach(() => f[Symbol.asyncDispose]());
+afterEach(() => fixture[Symbol.asyncDispose]());
 
-const limit = (runSeconds: number | undefined) => f.store.people.setLimits(f.firstRun.teamId, { runSeconds });
-const post = (path: string, body?: unknown) => f.call("POST", path, body);
+const limit = (runSeconds: number | undefined) =>
+  fixture.store.people.setLimits(fixture.firstRun.teamId, { runSeconds });
+const post = (path: string, body?: unknown) => fixture.call("POST", path, body);
 const refusal = ({ status, body }: Reply) => [status, body?.message];
 const TOO_LONG = [400, expect.stringContaining(`timeout must be at most ${MOST},`)];
 
@@ -24,35 +25,35 @@ describe("a new run", () => {
   ])("%s: a timeout above the maximum is rejected, a default above it becomes the maximum", async (path, otherwise) => {
     const create = (timeout?: number) => post(path, { templateID: "base", timeout });
     expect(refusal(await create(MOST + 1))).toEqual(TOO_LONG);
-    expect(f.host.running).toEqual([]);
+    expect(fixture.host.running).toEqual([]);
     const exact = await create(MOST);
-    expect([exact.status, await f.endOf(exact.body.sandboxID)]).toEqual([201, MOST]);
+    expect([exact.status, await fixture.endOf(exact.body.sandboxID)]).toEqual([201, MOST]);
     const plain = await create();
-    expect([plain.status, await f.endOf(plain.body.sandboxID)]).toEqual([201, otherwise]);
+    expect([plain.status, await fixture.endOf(plain.body.sandboxID)]).toEqual([201, otherwise]);
   });
 
   test("a v1 default above the maximum becomes the maximum, also for resume and fork", async () => {
     await limit(10);
     const { sandboxID: id } = (await post("/sandboxes", { templateID: "base" })).body;
-    expect(await f.endOf(id)).toBe(10);
+    expect(await fixture.endOf(id)).toBe(10);
     const copies = (await post(`/sandboxes/${id}/fork`)).body as unknown as { sandbox: { sandboxID: string } }[];
-    expect(await f.endOf(copies[0]?.sandbox.sandboxID ?? "")).toBe(10);
+    expect(await fixture.endOf(copies[0]?.sandbox.sandboxID ?? "")).toBe(10);
     await post(`/sandboxes/${id}/pause`);
     expect((await post(`/sandboxes/${id}/resume`)).status).toBe(201);
-    expect(await f.endOf(id)).toBe(10);
+    expect(await fixture.endOf(id)).toBe(10);
   });
 
   test("of a copy or a paused sandbox is rejected above the maximum", async () => {
-    const id = await f.create({ timeout: 30 });
+    const id = await fixture.create({ timeout: 30 });
     expect(refusal(await post(`/sandboxes/${id}/fork`, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
     await post(`/sandboxes/${id}/pause`);
     for (const path of [`/sandboxes/${id}/resume`, `/sandboxes/${id}/connect`, `/v2/sandboxes/${id}/connect`]) {
       expect(refusal(await post(path, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
-      expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+      expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
     }
-    await f.advance(100_000);
+    await fixture.advance(100_000);
     expect((await post(`/v2/sandboxes/${id}/connect`)).status).toBe(201);
-    expect(await f.endOf(id)).toBe(100 + MOST);
+    expect(await fixture.endOf(id)).toBe(100 + MOST);
   });
 
   test.each([
@@ -60,26 +61,26 @@ describe("a new run", () => {
     ["the time that it was created for", 1000],
   ])("by traffic lasts at most the maximum, not %s", async (_, timeout) => {
     await limit(undefined);
-    const id = await f.create({ timeout, autoResume: { enabled: true } });
+    const id = await fixture.create({ timeout, autoResume: { enabled: true } });
     await post(`/sandboxes/${id}/pause`);
     await limit(MOST);
     expect(
-      await f.control.directory.wake(id, { port: 3000, accessToken: null, trafficToken: null, mayWake: true }),
+      await fixture.control.directory.wake(id, { port: 3000, accessToken: null, trafficToken: null, mayWake: true }),
     ).toHaveProperty("woken");
-    expect(await f.endOf(id)).toBe(MOST);
+    expect(await fixture.endOf(id)).toBe(MOST);
   });
 
   test("without a maximum has the requested timeout", async () => {
     await limit(undefined);
-    expect(await f.endOf(await f.create({ timeout: 2_147_483_647 }))).toBe(2_147_483_647);
+    expect(await fixture.endOf(await fixture.create({ timeout: 2_147_483_647 }))).toBe(2_147_483_647);
   });
 });
 
 describe("a run of 40 seconds", () => {
   let id: string;
   beforeEach(async () => {
-    id = await f.create({ timeout: 50 });
-    await f.advance(40_000);
+    id = await fixture.create({ timeout: 50 });
+    await fixture.advance(40_000);
   });
 
   test.each([
@@ -92,7 +93,7 @@ describe("a run of 40 seconds", () => {
     ["refreshes", { duration: 5 }, 50],
   ])("%s %j: it ends after %p", async (path, body, end) => {
     expect((await post(`/sandboxes/${id}/${path}`, body)).status).toBe(204);
-    expect(await f.endOf(id)).toBe(end);
+    expect(await fixture.endOf(id)).toBe(end);
   });
 
   test.each([
@@ -103,14 +104,14 @@ describe("a run of 40 seconds", () => {
     ["/v2/sandboxes/ID/connect", {}, MOST],
   ])("%s %j: it ends after %p", async (path, body, end) => {
     expect((await post(path.replace("ID", id), body)).status).toBe(200);
-    expect(await f.endOf(id)).toBe(end);
+    expect(await fixture.endOf(id)).toBe(end);
   });
 
   test("connect for longer than the maximum is rejected, although the sandbox runs", async () => {
     for (const path of [`/sandboxes/${id}/connect`, `/v2/sandboxes/${id}/connect`]) {
       expect(refusal(await post(path, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
     }
-    expect(await f.endOf(id)).toBe(50);
+    expect(await fixture.endOf(id)).toBe(50);
   });
 });
 
@@ -118,8 +119,8 @@ describe("a run that is older than the maximum", () => {
   let id: string;
   beforeEach(async () => {
     await limit(undefined);
-    id = await f.create({ timeout: 500 });
-    await f.advance(100_000);
+    id = await fixture.create({ timeout: 500 });
+    await fixture.advance(100_000);
     await limit(MOST);
   });
 
@@ -129,26 +130,26 @@ describe("a run that is older than the maximum", () => {
     expect(refusal(await post(`/sandboxes/${id}/refreshes`, { duration: 30 }))).toEqual(ranTooLong);
     expect((await post(`/v2/sandboxes/${id}/connect`)).status).toBe(200);
     expect((await post(`/sandboxes/${id}/connect`, { timeout: 30 })).status).toBe(200);
-    expect(await f.endOf(id)).toBe(500);
+    expect(await fixture.endOf(id)).toBe(500);
     expect((await post(`/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
-    await f.advance(0);
-    expect(f.host.destroyed).toEqual([id]);
+    await fixture.advance(0);
+    expect(fixture.host.destroyed).toEqual([id]);
   });
 
   test("begins again with a resume", async () => {
     await post(`/sandboxes/${id}/pause`);
     expect((await post(`/v2/sandboxes/${id}/connect`, { timeout: 30 })).status).toBe(201);
     expect((await post(`/sandboxes/${id}/timeout`, { timeout: 45 })).status).toBe(204);
-    expect(await f.endOf(id)).toBe(145);
+    expect(await fixture.endOf(id)).toBe(145);
   });
 });
 
 test("a failed pause at the end of the longest run is postponed like any other", async () => {
-  const id = await f.create({ timeout: MOST, autoPause: true });
-  f.host.beforePause = async () => {
+  const id = await fixture.create({ timeout: MOST, autoPause: true });
+  fixture.host.beforePause = async () => {
     throw new Fault(422, "cannot be kept");
   };
-  await f.advance(MOST * 1000);
-  expect(await f.endOf(id)).toBe(MOST + 300);
+  await fixture.advance(MOST * 1000);
+  expect(await fixture.endOf(id)).toBe(MOST + 300);
   expect((await post(`/v2/sandboxes/${id}/connect`)).status).toBe(200);
 });
