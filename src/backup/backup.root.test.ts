@@ -223,7 +223,11 @@ describe("a backup", () => {
 });
 
 describe("a restore", () => {
-  test("into a folder that is not empty, or over another image of that name, changes nothing", async () => {
+  test("into a full folder, a private cache folder, or over another image of that name, changes nothing", async () => {
+    mkdirSync(join(folder, "private"), { mode: 0o700 });
+    const hidden = { dataFolder: join(folder, "none"), cacheFolder: join(folder, "private/cache") };
+    const refused = restore(hidden, repository(), undefined, () => undefined);
+    expect(await failureOf(refused)).toContain(`${folder}/private is closed to other users`);
     const other = at("other");
     mkdirSync(other.dataFolder);
     mkdirSync(join(other.cacheFolder, "images/base"), { recursive: true });

@@ -32,6 +32,8 @@ const LIST_MAX_BYTES = 256 * MIB;
 const LOCK_WAIT = "10m";
 /** For short questions: a lock takes restic 0.2 seconds, and writes to the target. */
 const NO_LOCK = "--no-lock";
+/** Removes what restic has cached of targets that have not been used for 30 days. */
+const CLEAN_UP = "--cleanup-cache";
 /** Ids per `restic forget`: a command line holds a few thousand. */
 const FORGET_TURN = 1000;
 
@@ -116,7 +118,7 @@ export class Repository {
 
   /** Throws Fault 404 when there is no repository. */
   async require(): Promise<void> {
-    const { exitCode, stderr } = await this.#probe(["cat", "config", NO_LOCK]);
+    const { exitCode, stderr } = await this.#probe(["cat", "config", NO_LOCK, CLEAN_UP]);
     if (exitCode === 0) return;
     if (exitCode !== NO_REPOSITORY) throw this.#failed("open the repository", stderr);
     throw new Fault(
