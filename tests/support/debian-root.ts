@@ -8,9 +8,9 @@ import { fetchDebian } from "../../src/setup/fetching.ts";
 import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
 import { LONG } from "./long.ts";
 
-const PACKAGES = ["nginx-light", "caddy", "haproxy", "certbot", "pebble"];
+const PACKAGES = ["nginx-light", "caddy", "haproxy", "certbot", "lego", "pebble"];
 /** Increase the number when the packages change. */
-const ROOT = "/var/cache/sandlot-tests/debian-1";
+const ROOT = "/var/cache/sandlot-tests/debian-2";
 const MAKE_MS = 1_200_000;
 /** Each of these starts programs of the root. */
 const TEST_FILES: readonly string[] = [
