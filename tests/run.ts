@@ -23,6 +23,7 @@ import { buildContainerImage, containerImageSteps } from "./support/container-im
 import { debianRootSteps } from "./support/debian-root.ts";
 import { LONG } from "./support/long.ts";
 import { OWN_MOUNTS } from "./support/own-mounts.ts";
+import { s3ServerSteps } from "./support/s3-server.ts";
 import { newDataFolder, removeServersOf, removeStaleServers, runFoldersLeftBy } from "./support/server.ts";
 import { installOnStockMachine, stockMachineSteps } from "./support/stock-machine.ts";
 import { templateStepsFor, usesTemplate } from "./support/templates-of-tests.ts";
@@ -92,6 +93,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     ...templateStepsFor(config, files),
     ...resticSteps(config),
     ...debianRootSteps(config, files),
+    ...s3ServerSteps(files),
     ...stockMachineSteps(config, files),
     ...containerImageSteps(config, files),
   ];
