@@ -11,8 +11,8 @@
  *   figures/     samples, facts about the machine, and the report
  */
 import { join } from "node:path";
-import { loadConfig } from "../src/cli/config.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
+import { loadConfig } from "../src/cli/settings/config.ts";
 import type { BenchServer } from "./bench-server.ts";
 import type { Task } from "./context.ts";
 import { type Options, parseOptions } from "./options.ts";

@@ -6,7 +6,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Config, loadConfig } from "../src/cli/config.ts";
+import { type Config, loadConfig } from "../src/cli/settings/config.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { installPackages } from "../src/setup/packages.ts";

@@ -1,7 +1,7 @@
 /** A sandbox to measure: created through the API, and seen from the host, where its address and processes are known. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { serverFile } from "../../src/cli/down.ts";
+import { serverFile } from "../../src/cli/server-file.ts";
 import { slotAddress } from "../../src/contract/address-plan.ts";
 import { Fault } from "../../src/contract/fault.ts";
 import type { NetworkRequest } from "../../src/contract/management/network.ts";

@@ -5,8 +5,8 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { loadConfig } from "../../src/cli/config.ts";
 import { prepare } from "../../src/cli/prepare.ts";
+import { loadConfig } from "../../src/cli/settings/config.ts";
 import type { BenchServer } from "../bench-server.ts";
 import { perform, runOnStage } from "../stage.ts";
 import { parseTraceOptions, type TraceOptions } from "./options.ts";

@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { TeamLimits } from "../store/team-limits.ts";
 import { parseWords } from "./command-line.ts";
+import { parseLimits } from "./commands/team-limits.ts";
 import { COMMANDS } from "./commands.ts";
-import { parseLimits } from "./team-limits.ts";
 
 const MAIN = join(import.meta.dir, "main.ts");
 

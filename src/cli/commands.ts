@@ -6,8 +6,8 @@ import { resolve } from "node:path";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Command, Given } from "./command.ts";
-import { loadConfig } from "./config.ts";
-import type { OwnerNames } from "./keys.ts";
+import type { OwnerNames } from "./commands/keys.ts";
+import { loadConfig } from "./settings/config.ts";
 
 const TARGET = "an absolute path, or a restic repository such as s3:https://HOST/BUCKET";
 const BACKUP_OPTION = {
@@ -53,31 +53,32 @@ export const COMMANDS: readonly Command[] = [
     },
     async run({ values }) {
       if (values.with !== undefined) process.env.SANDLOT_WITH = String(values.with);
-      return (await import("./up.ts")).up(config(), pathOf(values.bundle));
+      return (await import("./commands/up.ts")).up(config(), pathOf(values.bundle));
     },
   },
-  { usage: "serve", run: async () => (await import("./serve.ts")).serve(config()) },
+  { usage: "serve", run: async () => (await import("./server/serve.ts")).serve(config()) },
   {
     usage: "down",
     about: "End all sandboxes and undo the changes to this machine; data is kept",
-    run: async () => (await import("./down.ts")).down(config()),
+    run: async () => (await import("./commands/down.ts")).down(config()),
   },
   {
     usage: "status",
     about: "Show address, sandboxes and resources of the server; exit code 3 if it is down",
-    run: async () => (await import("./status.ts")).status(config()),
+    run: async () => (await import("./commands/status.ts")).status(config()),
   },
   {
     usage: "install",
     about: "Install and start the systemd service; again after an upgrade",
     options: BUNDLE_OPTION,
-    run: async ({ values }) => (await import("./service.ts")).install(config(), pathOf(values.bundle)),
+    run: async ({ values }) => (await import("./commands/service.ts")).install(config(), pathOf(values.bundle)),
   },
   {
     usage: "uninstall",
     about: "Remove the service, then do what `down` does",
     options: { data: { type: "boolean", about: "also data, cache and settings (default: no)" } },
-    run: async ({ values }) => (await import("./service.ts")).uninstall(config(), { withData: values.data === true }),
+    run: async ({ values }) =>
+      (await import("./commands/service.ts")).uninstall(config(), { withData: values.data === true }),
   },
   {
     usage: "bundle FILE",
@@ -92,126 +93,128 @@ export const COMMANDS: readonly Command[] = [
     },
     async run({ positionals: [file = ""], values }) {
       if (values.with !== undefined) process.env.SANDLOT_WITH = String(values.with);
-      return (await import("./bundle.ts")).bundle(config(), resolve(file));
+      return (await import("./commands/bundle.ts")).bundle(config(), resolve(file));
     },
   },
   {
     usage: "doctor",
     about: "Test every prerequisite on this machine",
-    run: async () => (await import("./doctor.ts")).doctor(config()),
+    run: async () => (await import("./commands/doctor.ts")).doctor(config()),
   },
   {
     usage: "tls",
     about: "Make a certificate for *.sandlot.localhost or check your own",
-    run: async () => (await import("./tls.ts")).tls(config()),
+    run: async () => (await import("./commands/tls.ts")).tls(config()),
   },
   {
     usage: "keys create [NAME]",
     about: 'Create an API key and print it once (default name: "unnamed")',
     options: OWNER,
     run: async ({ positionals: [name], values }) =>
-      (await import("./keys.ts")).createKey(config(), ownerOf(values), name),
+      (await import("./commands/keys.ts")).createKey(config(), ownerOf(values), name),
   },
   {
     usage: "keys list",
     about: "List API keys and access tokens, masked",
     options: OWNER,
-    run: async ({ values }) => (await import("./keys.ts")).listKeys(config(), ownerOf(values)),
+    run: async ({ values }) => (await import("./commands/keys.ts")).listKeys(config(), ownerOf(values)),
   },
   {
     usage: "keys revoke ID",
     about: "Revoke an API key or access token at once",
     options: OWNER,
     run: async ({ positionals: [id = ""], values }) =>
-      (await import("./keys.ts")).revokeKey(config(), ownerOf(values), id),
+      (await import("./commands/keys.ts")).revokeKey(config(), ownerOf(values), id),
   },
   {
     usage: "keys token [NAME]",
     about: 'Create an access token and print it once (default name: "unnamed")',
     options: { user: OWNER.user },
     run: async ({ positionals: [name], values: { user } }) =>
-      (await import("./keys.ts")).createToken(config(), textOf(user), name),
+      (await import("./commands/keys.ts")).createToken(config(), textOf(user), name),
   },
   {
     usage: "admin create [NAME]",
     about: 'Create an admin token and print it once (default name: "unnamed")',
-    run: async ({ positionals: [name] }) => (await import("./keys.ts")).createAdmin(config(), name),
+    run: async ({ positionals: [name] }) => (await import("./commands/keys.ts")).createAdmin(config(), name),
   },
   {
     usage: "admin list",
     about: "List admin tokens, masked",
-    run: async () => (await import("./keys.ts")).listAdmins(config()),
+    run: async () => (await import("./commands/keys.ts")).listAdmins(config()),
   },
   {
     usage: "admin revoke ID",
     about: "Revoke an admin token at once",
-    run: async ({ positionals: [id = ""] }) => (await import("./keys.ts")).revokeAdmin(config(), id),
+    run: async ({ positionals: [id = ""] }) => (await import("./commands/keys.ts")).revokeAdmin(config(), id),
   },
   {
     usage: "teams list",
     about: "List teams with their members",
-    run: async () => (await import("./people.ts")).listTeams(config()),
+    run: async () => (await import("./commands/people.ts")).listTeams(config()),
   },
   {
     usage: "teams create TEAM [NAME]",
     about: "Create a team",
     arguments: { ...TEAM, NAME: "shown to people (default: TEAM)" },
-    run: async ({ positionals: [team = "", name] }) => (await import("./people.ts")).addTeam(config(), team, name),
+    run: async ({ positionals: [team = "", name] }) =>
+      (await import("./commands/people.ts")).addTeam(config(), team, name),
   },
   {
     usage: "teams rename TEAM NAME",
     about: "Change the name of a team that people see",
     run: async ({ positionals: [team = "", name = ""] }) =>
-      (await import("./people.ts")).changeTeamName(config(), team, name),
+      (await import("./commands/people.ts")).changeTeamName(config(), team, name),
   },
   {
     usage: "teams delete TEAM",
     about: "Delete a team with everything that it owns",
-    run: async ({ positionals: [team = ""] }) => (await import("./team-deletion.ts")).deleteTeam(config(), team),
+    run: async ({ positionals: [team = ""] }) =>
+      (await import("./commands/team-deletion.ts")).deleteTeam(config(), team),
   },
   {
     usage: "users list",
     about: "List users with their teams, the default one first",
-    run: async () => (await import("./people.ts")).listUsers(config()),
+    run: async () => (await import("./commands/people.ts")).listUsers(config()),
   },
   {
     usage: "users create EMAIL [TEAM...]",
     about: "Create a user, as a member of these teams; the first is the default",
     run: async ({ positionals: [email = "", ...teams] }) =>
-      (await import("./people.ts")).addUser(config(), email, teams),
+      (await import("./commands/people.ts")).addUser(config(), email, teams),
   },
   {
     usage: "users delete EMAIL",
     about: "Delete a user with all access tokens",
     options: REVOKE_KEYS,
     run: async ({ positionals: [email = ""], values: { keys } }) =>
-      (await import("./people.ts")).removeUser(config(), email, keys === true),
+      (await import("./commands/people.ts")).removeUser(config(), email, keys === true),
   },
   {
     usage: "users join EMAIL TEAM",
     about: "Make a user a member of a team",
     run: async ({ positionals: [email = "", team = ""] }) =>
-      (await import("./people.ts")).joinTeam(config(), email, team),
+      (await import("./commands/people.ts")).joinTeam(config(), email, team),
   },
   {
     usage: "users leave EMAIL TEAM",
     about: "Remove a user from a team",
     options: REVOKE_KEYS,
     run: async ({ positionals: [email = "", team = ""], values: { keys } }) =>
-      (await import("./people.ts")).leaveTeam(config(), email, team, keys === true),
+      (await import("./commands/people.ts")).leaveTeam(config(), email, team, keys === true),
   },
   {
     usage: "users default EMAIL TEAM",
     about: "Set the team that clients choose after a login",
     run: async ({ positionals: [email = "", team = ""] }) =>
-      (await import("./people.ts")).preferTeam(config(), email, team),
+      (await import("./commands/people.ts")).preferTeam(config(), email, team),
   },
   {
     usage: "users password EMAIL",
     about: "Set the password of a user for the login page, and end all logins of that user",
     options: { remove: { type: "boolean", about: "remove the password instead (default: no)" } },
     run: async ({ positionals: [email = ""], values: { remove } }) =>
-      (await import("./user-password.ts")).changePassword(config(), email, remove === true),
+      (await import("./commands/user-password.ts")).changePassword(config(), email, remove === true),
   },
   {
     usage: "audit",
@@ -224,7 +227,7 @@ export const COMMANDS: readonly Command[] = [
       json: { type: "boolean", about: "one JSON object per line (default: no)" },
     },
     run: async ({ values }) =>
-      (await import("./audit.ts")).audit(config(), {
+      (await import("./commands/audit.ts")).audit(config(), {
         team: textOf(values.team),
         actor: textOf(values.actor),
         object: textOf(values.object),
@@ -249,7 +252,7 @@ export const COMMANDS: readonly Command[] = [
       all: { type: "boolean", about: "every limit of the server instead of the limits of teams (default: no)" },
     },
     async run({ positionals, values }) {
-      const { limits, showAll } = await import("./team-limits.ts");
+      const { limits, showAll } = await import("./commands/team-limits.ts");
       if (!values.all) return limits(config(), positionals);
       if (positionals.length > 0) throw new Fault(400, `sandlot limits --all takes no team, not "${positionals[0]}"`);
       return showAll();
@@ -258,26 +261,27 @@ export const COMMANDS: readonly Command[] = [
   {
     usage: "templates",
     about: "List all templates with their builds and disk use",
-    run: async () => (await import("./templates.ts")).listTemplates(config()),
+    run: async () => (await import("./commands/templates.ts")).listTemplates(config()),
   },
   {
     usage: "templates build NAME...",
     about: "Build built-in templates before their first use",
     arguments: { NAME: DEFINITIONS.map(({ name }) => name).join(", ") },
-    run: async ({ positionals }) => (await import("./builtin-templates.ts")).buildTemplates(config(), positionals),
+    run: async ({ positionals }) =>
+      (await import("./commands/builtin-templates.ts")).buildTemplates(config(), positionals),
   },
   {
     usage: "templates ready NAME COUNT",
     about: "Set the minimum of ready sandboxes of a template (default: 0)",
     run: async ({ positionals: [name = "", count = ""] }) =>
-      (await import("./templates.ts")).changeReady(config(), name, count),
+      (await import("./commands/templates.ts")).changeReady(config(), name, count),
   },
   {
     usage: "templates wall NAME RUNTIME",
     arguments: { RUNTIME: "crun, runsc, or default for the setting SANDLOT_WALL" },
     about: "Set the isolation runtime of a template",
     run: async ({ positionals: [name = "", runtime = ""] }) =>
-      (await import("./templates.ts")).changeRuntime(config(), name, runtime),
+      (await import("./commands/templates.ts")).changeRuntime(config(), name, runtime),
   },
   {
     usage: "top",
@@ -295,7 +299,7 @@ export const COMMANDS: readonly Command[] = [
       },
     },
     run: async ({ values }) =>
-      (await import("./top/top.ts")).top(config(), {
+      (await import("./commands/top/top.ts")).top(config(), {
         sort: String(values.sort ?? "cpu"),
         filter: String(values.filter ?? ""),
       }),
@@ -309,7 +313,7 @@ export const COMMANDS: readonly Command[] = [
       request: { type: "string", value: "ID", about: "only lines about this request (default: all)" },
     },
     run: async ({ positionals: [source], values }) =>
-      (await import("./logs/logs.ts")).logs(config(), {
+      (await import("./commands/logs/logs.ts")).logs(config(), {
         source,
         level: String(values.level ?? "info"),
         request: values.request === undefined ? undefined : String(values.request),
@@ -322,7 +326,7 @@ export const COMMANDS: readonly Command[] = [
       "no-doctor": { type: "boolean", about: "without the doctor, which takes up to a minute (default: no)" },
     },
     run: async ({ positionals: [file], values }) =>
-      (await import("./support/support.ts")).support(config(), file, !values["no-doctor"]),
+      (await import("./commands/support/support.ts")).support(config(), file, !values["no-doctor"]),
   },
   {
     usage: "metrics",
@@ -337,13 +341,16 @@ export const COMMANDS: readonly Command[] = [
     arguments: { TARGET },
     options: BACKUP_OPTIONS,
     run: async ({ positionals: [target = ""], values: { init, keep } }) =>
-      (await import("./backup.ts")).startBackup(config(), target, { init: init === true, keep: textOf(keep) }),
+      (await import("./commands/backup.ts")).startBackup(config(), target, { init: init === true, keep: textOf(keep) }),
   },
   {
     usage: "backup within TARGET",
     options: BACKUP_OPTIONS,
     run: async ({ positionals: [target = ""], values: { init, keep } }) =>
-      (await import("./backup.ts")).backupWithin(config(), target, { init: init === true, keep: textOf(keep) }),
+      (await import("./commands/backup.ts")).backupWithin(config(), target, {
+        init: init === true,
+        keep: textOf(keep),
+      }),
   },
   {
     usage: "restore TARGET",
@@ -351,19 +358,19 @@ export const COMMANDS: readonly Command[] = [
     arguments: { TARGET },
     options: BACKUP_OPTION,
     run: async ({ positionals: [target = ""], values }) =>
-      (await import("./backup.ts")).startRestore(config(), target, textOf(values.backup)),
+      (await import("./commands/backup.ts")).startRestore(config(), target, textOf(values.backup)),
   },
   {
     usage: "restore within TARGET",
     options: BACKUP_OPTION,
     run: async ({ positionals: [target = ""], values }) =>
-      (await import("./backup.ts")).restoreWithin(config(), target, textOf(values.backup)),
+      (await import("./commands/backup.ts")).restoreWithin(config(), target, textOf(values.backup)),
   },
   {
     usage: "verify TARGET",
     about: "List the backups at a target; check that they are whole",
     arguments: { TARGET },
-    run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).verify(config(), target),
+    run: async ({ positionals: [target = ""] }) => (await import("./commands/backup.ts")).verify(config(), target),
   },
   {
     usage: "bench",
@@ -377,14 +384,14 @@ export const COMMANDS: readonly Command[] = [
       plot: { type: "string", multiple: true, value: "NAME", about: "only this plot; may be repeated (default: none)" },
       json: { type: "string", value: "FILE", about: "file for the figures (default: none)" },
     },
-    run: async ({ words }) => (await import("./bench.ts")).bench(config(), words),
+    run: async ({ words }) => (await import("./commands/bench.ts")).bench(config(), words),
   },
   {
     usage: "trace OPERATION...",
     arguments: { OPERATION: "create, exec, fork, pause or resume" },
     about: "Show the time of every step of an operation, on a separate server",
     options: { ready: { type: "boolean", about: "a create served from the ready pool (default: no)" } },
-    run: async ({ words }) => (await import("./bench.ts")).trace(config(), words),
+    run: async ({ words }) => (await import("./commands/bench.ts")).trace(config(), words),
   },
 ];
 

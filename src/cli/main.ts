@@ -4,7 +4,7 @@
  */
 import { TIME_FACTOR } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { settingValues } from "./settings.ts";
+import { settingValues } from "./settings/settings.ts";
 
 enterFolderOfCaller();
 applyTimeFactor();

@@ -5,8 +5,8 @@ import { setUp } from "../setup/setup.ts";
 import type { SetupStep } from "../setup/step.ts";
 import { runscFolderStep } from "../setup/tool-folder.ts";
 import { Toolbox } from "../system/toolbox.ts";
-import type { Config } from "./config.ts";
 import { Progress } from "./progress.ts";
+import type { Config } from "./settings/config.ts";
 
 export function requireRoot(): void {
   if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: run it with sudo");

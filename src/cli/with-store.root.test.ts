@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { migrations } from "../store/migrations.ts";
 import { DataFolder } from "../system/data-folder.ts";
-import { teamsOf } from "./doctor.ts";
+import { teamsOf } from "./commands/doctor.ts";
 import { commandOnStore } from "./testing/command-on-store.ts";
 
 const earlier = migrations.length - 1;

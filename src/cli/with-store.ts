@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { openMigratedStore, type Store } from "../store/store.ts";
 import { DataFolder } from "../system/data-folder.ts";
-import type { Config } from "./config.ts";
 import { requireRoot } from "./prepare.ts";
+import type { Config } from "./settings/config.ts";
 
 /** Throws Fault 409 for a store of an earlier version: it may be that of a server that runs. */
 export async function withStore<T>(

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { loadConfig } from "../../src/cli/config.ts";
+import { loadConfig } from "../../src/cli/settings/config.ts";
 import { PROJECT, readText } from "./source-files.ts";
 
 interface Container {

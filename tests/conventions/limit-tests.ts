@@ -8,7 +8,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "layers of an image": "an invalid or too large image is rejected with the reason",
     "download size of an image": "an invalid or too large image is rejected with the reason",
   },
-  "src/cli/slow-clients.test.ts": {
+  "src/cli/server/slow-clients.test.ts": {
     "request head, including the URL": "a head that is too long, or has too many headers, is 431",
     "request headers": "a head that is too long, or has too many headers, is 431",
     "time to receive a request head": "a connection without a complete head in time is closed",

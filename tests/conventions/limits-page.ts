@@ -1,7 +1,7 @@
 /** `npm run limits`: regenerates the table in docs/limits.md. The text around it is written by hand. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { limitTable } from "../../src/cli/limit-table.ts";
+import { limitTable } from "../../src/cli/commands/limit-table.ts";
 import { PROJECT, readText } from "./source-files.ts";
 
 const PAGE = "docs/limits.md";

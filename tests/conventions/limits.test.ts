@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { LIMITS, limitTable } from "../../src/cli/limit-table.ts";
-import { SETTINGS } from "../../src/cli/settings.ts";
+import { LIMITS, limitTable } from "../../src/cli/commands/limit-table.ts";
+import { SETTINGS } from "../../src/cli/settings/settings.ts";
 import { inBytes } from "../../src/contract/limit.ts";
 import { REACHED_BY } from "./limit-tests.ts";
 import { withTable } from "./limits-page.ts";

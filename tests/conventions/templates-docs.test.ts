@@ -1,8 +1,8 @@
 /** docs/templates.md lists the code's limits and step types, and how each instruction is treated. */
 import { expect, test } from "bun:test";
 import { BUILD_READY_DEFAULT_MS, LAYERS_KEPT_MS, LAYERS_MAX_BYTES } from "../../src/builder/open-builds.ts";
-import { READY_MAX } from "../../src/cli/config.ts";
-import { SETTINGS } from "../../src/cli/settings.ts";
+import { READY_MAX } from "../../src/cli/settings/config.ts";
+import { SETTINGS } from "../../src/cli/settings/settings.ts";
 import {
   CPU_COUNT_MAX,
   CPU_COUNT_MIN,

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Config } from "../../src/cli/config.ts";
+import type { Config } from "../../src/cli/settings/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { debianStep } from "./debian-root.ts";
 import { LONG } from "./long.ts";

@@ -3,7 +3,7 @@
  * reverse proxies, ACME. Made before the tests, which have no package servers.
  */
 import { existsSync } from "node:fs";
-import type { Config } from "../../src/cli/config.ts";
+import type { Config } from "../../src/cli/settings/config.ts";
 import { fetchDebian } from "../../src/setup/fetching.ts";
 import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
 import { LONG } from "./long.ts";

@@ -1,13 +1,13 @@
 /**
  * A whole server in this process, on the real machine and a real socket, so that a test can observe its store and its
- * host. Assembled as in src/cli/serve.ts, except for the mount namespace: tests already run in their own.
+ * host. Assembled as in src/cli/server/serve.ts, except for the mount namespace: tests already run in their own.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { jsonLog } from "../../src/base/log.ts";
 import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
-import { builtinDefinition } from "../../src/cli/builtin-templates.ts";
+import { builtinDefinition } from "../../src/cli/server/builtin-definitions.ts";
 import type { Host } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import type { RuntimeName } from "../../src/contract/runtime-name.ts";

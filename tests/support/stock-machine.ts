@@ -6,7 +6,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Config } from "../../src/cli/config.ts";
+import type { Config } from "../../src/cli/settings/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { run } from "../../src/system/command.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";

@@ -1,5 +1,5 @@
 /** Which built-in templates a test file needs, by its folder. */
-import type { Config } from "../../src/cli/config.ts";
+import type { Config } from "../../src/cli/settings/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { templateImageSteps } from "../../src/setup/template-image.ts";
 import { LONG } from "./long.ts";

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { FETCH_IMAGE } from "../../src/builder/registry/fetch-tools.ts";
-import type { Config } from "../../src/cli/config.ts";
+import type { Config } from "../../src/cli/settings/config.ts";
 import { currentGuestFolder, prepare } from "../../src/cli/prepare.ts";
 import { BASE_IMAGE } from "../../src/setup/base-image.ts";
 import { run } from "../../src/system/command.ts";

@@ -6,7 +6,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { described } from "../../src/base/log.ts";
-import { loadConfig } from "../../src/cli/config.ts";
+import { loadConfig } from "../../src/cli/settings/config.ts";
 import { Fault } from "../../src/contract/fault.ts";
 import { STEPS, type Step, type Subject } from "./exercise.ts";
 import { makeImage } from "./image.ts";

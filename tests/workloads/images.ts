@@ -1,7 +1,7 @@
 /**
  * The root filesystems of the workload tests: programs that agents really run, from Debian. Built once by the test run.
  */
-import type { Config } from "../../src/cli/config.ts";
+import type { Config } from "../../src/cli/settings/config.ts";
 import { debianImageStep } from "../../src/setup/base-image.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { LONG } from "../support/long.ts";

@@ -1,5 +1,5 @@
 /** Processor time of a boot, which limits how many can boot at once. */
-import { runningServer } from "../../../src/cli/down.ts";
+import { runningServer } from "../../../src/cli/server-file.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { Context } from "../../context.ts";
 import { type ProcessorTime, processorTimeIn, processorTimeOf } from "../../figures/processor-time.ts";

@@ -2,7 +2,7 @@
  * Measures many idle sandboxes: the cost of each, and the latency of other calls. All rows about this share one crowd,
  * which is made once.
  */
-import { runningServer } from "../../../src/cli/down.ts";
+import { runningServer } from "../../../src/cli/server-file.ts";
 import type { Context } from "../../context.ts";
 import { processorTimeIn, processorTimeOf } from "../../figures/processor-time.ts";
 import { inTurns, type Pairs, timed } from "../../figures/samples.ts";

@@ -1,5 +1,5 @@
 /** Memory of the server's own processes when it has no sandboxes: as started, and after many have come and gone. */
-import { runningServer } from "../../../src/cli/down.ts";
+import { runningServer } from "../../../src/cli/server-file.ts";
 import type { Context } from "../../context.ts";
 import { treeOf } from "../../figures/process-tree.ts";
 import { mib, residentBytes, residentBytesTogether } from "../../figures/resident-memory.ts";

@@ -1,8 +1,8 @@
 /** Calls of the operator's commands to the running server, through its admin socket. */
 import { Fault } from "../../contract/fault.ts";
 import { DataFolder } from "../../system/data-folder.ts";
-import type { Config } from "../config.ts";
 import { requireRoot } from "../prepare.ts";
+import type { Config } from "../settings/config.ts";
 
 const CALL_MS = 60_000;
 

@@ -8,7 +8,7 @@ import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
 import { memoryLeft } from "../../system/cgroup/memory-left.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { mergedMemory } from "../../system/page-merging.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../settings/config.ts";
 
 /** The parts of the running server that its operator reads. */
 export interface ServerParts {

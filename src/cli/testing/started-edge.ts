@@ -9,7 +9,7 @@ import { serveManagement } from "../../edge/management-server.ts";
 import type { EdgeProcesses } from "../../edge/process/edge-processes.ts";
 import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { removeEdgeCgroups } from "../../system/cgroup/edge-memory.ts";
-import { bundleEdge, startEdge } from "../edge/edge-start.ts";
+import { bundleEdge, startEdge } from "../server/edge/edge-start.ts";
 
 export const PROCESSES = 3;
 export const LIMITS = { perSandbox: 5, perTeam: 100 };

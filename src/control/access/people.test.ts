@@ -1,4 +1,4 @@
-/** Bounds of teams, users and memberships. What the commands do with them is in `src/cli/people.root.test.ts`. */
+/** Bounds of teams, users and memberships. `src/cli/commands/people.root.test.ts` tests the commands for them. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Team, User } from "../../store/people.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";

@@ -364,7 +364,7 @@ const RELIABILITY: Attack[] = [
         "a command runs on when its client disconnects, and clients can follow it again",
       ],
       ["tests/functional/volumes/volume-content.test.ts", "an abandoned download does not delay the next ones"],
-      ["src/cli/slow-clients.test.ts", "a connection without a complete head in time is closed"],
+      ["src/cli/server/slow-clients.test.ts", "a connection without a complete head in time is closed"],
     ],
     behindRunsc: [[RUNSC, "leaves a command running when its client disconnects, and lets clients follow it again"]],
     open: "ten GiB over hours are not tested",

@@ -1,0 +1,82 @@
+/** `sandlot doctor`: every prerequisite, tested by doing it, one line each. */
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { sharesMemory } from "../../control/templates/shared-memory.ts";
+import { examine } from "../../setup/doctor/doctor.ts";
+import { type Finding, findingLines } from "../../setup/doctor/finding.ts";
+import type { Team } from "../../store/people.ts";
+import { DataFolder } from "../../system/data-folder.ts";
+import { currentGuestFolder, requireRoot } from "../prepare.ts";
+import type { Config } from "../settings/config.ts";
+import { withStore } from "../with-store.ts";
+
+export async function doctor(config: Config): Promise<number> {
+  requireRoot();
+  return (await examineAndPrint(config, { onlyProblems: false })).has("broken") ? 1 : 0;
+}
+
+export async function examineAndPrint(
+  config: Config,
+  options: { onlyProblems: boolean; print?: (line: string) => void },
+) {
+  const { print = console.log } = options;
+  const { dataFolder, cacheFolder, runtime, runsc, memoryReserve } = config;
+  const { domain, certificate } = config.addresses;
+  const guestFolder = currentGuestFolder(config);
+  const teams = await teamsOf(config, (why) => {
+    if (!options.onlyProblems) print(`skipped  limits of teams: ${why}`);
+  });
+  const privateNetworks = privateNetworksOf(config, teams);
+  const sharedMemory = sharedMemoryOf(config, teams);
+  const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc, memoryReserve };
+  const about = { ...machine, domain, certificate, privateNetworks, sharedMemory };
+  return await examine(about, (name, finding) => {
+    if (options.onlyProblems && finding.status === "ok") return;
+    for (const line of findingLines(name, finding)) print(line);
+  });
+}
+
+/**
+ * Examines this machine unless the file says that it was found fit before. A check that timed out prevents no start.
+ */
+export async function markExamined(
+  mark: string,
+  examineNow: () => Promise<ReadonlySet<Finding["status"]>>,
+): Promise<void> {
+  if (existsSync(mark)) return;
+  const found = await examineNow();
+  if (found.has("broken")) {
+    throw new Fault(500, "this machine cannot run sandboxes yet; the lines above say what to do");
+  }
+  // What is not known yet is tested again at the next start.
+  if (found.has("timeout")) return;
+  mkdirSync(dirname(mark), { recursive: true });
+  writeFileSync(mark, "");
+}
+
+/** Returns none for a store of an earlier version: a running server may still use it. */
+export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: string) => void): Promise<Team[]> {
+  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [];
+  return await withStore(config, (store) => store.people.teams()).catch((error: unknown) => {
+    if (!(error instanceof Fault) || error.status !== 409) throw error;
+    onSkip(error.message);
+    return [];
+  });
+}
+
+/** Private networks of the setting, and of limits of teams. */
+function privateNetworksOf({ privateRanges }: Config, teams: readonly Team[]) {
+  return [
+    { whose: "SANDLOT_PRIVATE_RANGES", entries: privateRanges },
+    ...teams.flatMap(({ slug, limits }) =>
+      limits.private === undefined ? [] : [{ whose: `team ${slug}, in place of the setting`, entries: limits.private }],
+    ),
+  ];
+}
+
+function sharedMemoryOf({ sharedMemory }: Config, teams: readonly Team[]): string | undefined {
+  const named = teams.filter((team) => sharesMemory(team, sharedMemory)).map(({ slug }) => slug);
+  const all = sharedMemory === "all" ? ["all teams"] : sharedMemory === "off" ? [] : sharedMemory;
+  return [...new Set([...all, ...(sharedMemory === "all" ? [] : named)])].join(", ") || undefined;
+}
