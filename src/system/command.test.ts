@@ -6,7 +6,7 @@ test("a command that times out is killed, and the 503 does not contain its argum
   await expect(late).rejects.toMatchObject({
     status: 503,
     message: "sleep did not end within 50 ms; the machine may be overloaded",
-    headers: { "retry-after": "5" },
+    headers: { "Retry-After": "5" },
     cause: { message: "sleep 60 did not end within 50 ms and was killed" },
   });
   const named = attempt(["sleep", "60"], { timeoutMs: 50, name: "crun delete" });
@@ -32,7 +32,7 @@ test("a start that fails for lack of processes or files is retryable; a missing 
   expect(cannotStart("/usr/sbin/ip", short)).toMatchObject({
     status: 503,
     message: "ip could not be started (EAGAIN); the machine may be overloaded",
-    headers: { "retry-after": "5" },
+    headers: { "Retry-After": "5" },
   });
   await expect(attempt(["/no/such/program"])).rejects.toMatchObject({ status: 500 });
 });

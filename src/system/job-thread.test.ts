@@ -29,7 +29,7 @@ test("no free loop device is a 503 with Retry-After", async () => {
   await expect(newThread().do("busy")).rejects.toMatchObject({
     status: 503,
     message: "no free device; the machine may be overloaded",
-    headers: { "retry-after": "5" },
+    headers: { "Retry-After": "5" },
   });
 });
 
@@ -37,7 +37,7 @@ test("a shortage is a 503 with Retry-After, without a path", async () => {
   await expect(newThread().do("short")).rejects.toMatchObject({
     status: 503,
     message: "the job could not be done (EMFILE); the machine may be overloaded",
-    headers: { "retry-after": "5" },
+    headers: { "Retry-After": "5" },
     cause: { message: "open '/secret/path'" },
   });
 });

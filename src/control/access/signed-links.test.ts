@@ -55,7 +55,7 @@ test("a client that guesses too often must wait for the window, others need not"
   for (let times = 0; times < LINK_MISSES_MAX; times++) expect(await find(guess)).toBeUndefined();
   const refused = await find(guess).catch((error) => error);
   expect(refused).toBeInstanceOf(Fault);
-  expect(refused).toMatchObject({ status: 429, headers: { "retry-after": "60" } });
+  expect(refused).toMatchObject({ status: 429, headers: { "Retry-After": "60" } });
   expect(await find(guess, "192.0.2.8")).toBeUndefined();
   await fixture.advance(LINK_MISSES_WINDOW_MS);
   expect(await find(guess)).toBeUndefined();

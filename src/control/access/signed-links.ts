@@ -50,7 +50,7 @@ export class SignedLinks {
     if (leftMs <= 0) this.#misses.delete(client);
     else if (misses.count >= LINK_MISSES_MAX) {
       throw new Fault(429, "too many links with an invalid signature; wait before the next", {
-        headers: { "retry-after": String(Math.ceil(leftMs / 1000)) },
+        retryAfterSeconds: Math.ceil(leftMs / 1000),
       });
     }
   }

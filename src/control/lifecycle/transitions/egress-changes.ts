@@ -137,8 +137,7 @@ function ingressOf({ allowOut: _, denyOut: __, egressProxy: ___, ...ingress }: S
 }
 
 function tooMany(id: string): Fault {
-  const headers = { "retry-after": "1" };
   return new Fault(429, `too many changes of the network rules of sandbox "${id}" wait; try again in a moment`, {
-    headers,
+    retryAfterSeconds: 1,
   });
 }
