@@ -6,8 +6,8 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Config, loadConfig } from "../src/cli/settings/config.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
+import { type Config, loadConfig } from "../src/cli/settings/config.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { installPackages } from "../src/setup/packages.ts";
 import type { SetupStep } from "../src/setup/step.ts";
