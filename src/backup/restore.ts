@@ -1,5 +1,5 @@
 /** Restores a backup into a new data folder for a server to start on, in a mount namespace of its own. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
@@ -14,6 +14,7 @@ import { makeImage, mountImage } from "../sandbox/volume/volume-image.ts";
 import { STORE_VERSION } from "../store/copy.ts";
 import { run } from "../system/command.ts";
 import { DataFolder, restoreNote } from "../system/data-folder.ts";
+import { requireEnterable } from "../system/enterable-cache.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import {
   backupsAmong,
@@ -34,7 +35,6 @@ import type { Repository } from "./repository.ts";
 
 const SYNC_MS = scaled(600_000);
 const FAILURE_SHOWN_CHARS = 300;
-const ENTER_AS_OTHER = 0o001;
 
 /** Owners by number, and every attribute, as they were. */
 const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
@@ -99,18 +99,6 @@ function requireEmpty(folder: string): void {
     409,
     `${folder} is not empty. FIX: restore into a new folder with SANDLOT_DATA, or move this one away`,
   );
-}
-
-/** Runtimes restore memory as the users of sandboxes, and so must reach the guest in the cache folder. */
-function requireEnterable(cacheFolder: string): void {
-  for (let path = cacheFolder; path !== dirname(path); path = dirname(path)) {
-    if (!existsSync(path) || (statSync(path).mode & ENTER_AS_OTHER) !== 0) continue;
-    throw new Fault(
-      409,
-      `${path} is closed to other users, so no sandbox could resume with its memory from the cache folder. FIX: ` +
-        `chmod o+x ${path}, or set SANDLOT_CACHE to another folder`,
-    );
-  }
 }
 
 /**

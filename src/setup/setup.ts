@@ -4,9 +4,11 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { requireEnterable } from "../system/enterable-cache.ts";
 import { type FileLock, takeLock } from "../system/syscalls.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { baseImageStep } from "./base-image.ts";
+
 import { fetchImageStep } from "./fetch-image.ts";
 import { guestFolderStep } from "./guest-folder.ts";
 import { packagesStep } from "./packages.ts";
@@ -28,8 +30,9 @@ type Report = (event: { kind: "begin" | "line" | "end" | "wait"; text: string })
 
 const LOCK_RETRY_MS = 500;
 
-/** Returns whether any step had to run. */
+/** Returns whether any step had to run. Fault 409 for a cache folder that sandboxes cannot enter. */
 export async function setUp(options: SetupOptions): Promise<boolean> {
+  requireEnterable(options.cacheFolder);
   const toolbox = new Toolbox(options.cacheFolder);
   const { first } = options;
   const steps: (() => SetupStep)[] = [

@@ -9,7 +9,7 @@ import { EDGE_CONNECTIONS_DEFAULT } from "../../edge/limits.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
 import { withSecret } from "./oidc-settings.ts";
-import { settingsBesideFile } from "./settings.ts";
+import { SETTINGS, settingsBesideFile } from "./settings.ts";
 
 const folder = folderOfFile("config");
 let files = 0;
@@ -22,6 +22,13 @@ function file(content: string): Record<string, string> {
 }
 
 const none = file("{}");
+
+test("none is the same as no value for the settings whose default it is, also over the config file", () => {
+  const optional = Object.entries(SETTINGS).filter(([, setting]) => setting.default === "none");
+  const given = Object.fromEntries(optional.map(([variable]) => [variable, "none"]));
+  expect(Object.keys(given)).toContain("SANDLOT_WITH");
+  expect(loadConfig({ ...file('{ "with": "desktop" }'), ...given })).toEqual(loadConfig(none));
+});
 
 test("without settings the documented defaults apply", () => {
   expect(loadConfig(none)).toEqual({

@@ -71,6 +71,9 @@ export const SETTINGS = {
 
 export type SettingKey = (typeof SETTINGS)[keyof typeof SETTINGS]["key"];
 
+/** As a value the same as no value, for settings with this default. */
+const NONE = "none";
+
 /** Path of the config file; not itself a setting in it. */
 export const CONFIG_FILE_VARIABLE = "SANDLOT_CONFIG";
 export const CONFIG_FILE_DEFAULT = "/etc/sandlot/config.json";
@@ -80,8 +83,12 @@ type Value<Key> = (key: Key) => string | undefined;
 
 export function settingValues(env: Record<string, string | undefined>): Value<SettingKey> {
   const file = readConfigFile(env);
-  // An empty variable counts as unset.
-  return (key) => env[found(key)[0]] || file[key];
+  return (key) => {
+    const [variable, { default: usual }] = found(key);
+    // An empty variable counts as unset.
+    const value = env[variable] || file[key];
+    return value === NONE && usual === NONE ? undefined : value;
+  };
 }
 
 /** Variables with another value than the config file. `main.ts` copies the time factor of the file to its variable. */
