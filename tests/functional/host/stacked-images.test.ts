@@ -137,7 +137,8 @@ test("a sandbox on the deepest possible stack of builds is paused and resumed", 
   );
   await here.machine.destroy(id);
   await here.machine.removeCheckpoint("deep");
-  await here.machine.collectImages(levels);
+  // On a slow machine, images that have never been named are not new any more.
+  await here.machine.collectImages(["low", "middle", "top", ...levels]);
 });
 
 describe("two sandboxes of one image", () => {
