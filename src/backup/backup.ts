@@ -35,6 +35,7 @@ import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { isMountPoint } from "../system/mount/mount-namespace.ts";
 import { Mounts } from "../system/mount/mounts.ts";
+import { unmount } from "../system/mount/unmount.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import {
   BACKUP,
@@ -361,7 +362,7 @@ class Backup {
         if (!this.#tarFailed()) throw cause;
         this.#miss(`volume ${name}`, cause);
       } finally {
-        await run(["umount", target]);
+        await unmount(target);
       }
     }
     return volumes;

@@ -1,4 +1,5 @@
 /** Restores a backup into a new data folder for a server to start on, in a mount namespace of its own. */
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
@@ -16,6 +17,7 @@ import { run } from "../system/command.ts";
 import { DataFolder, restoreNote } from "../system/data-folder.ts";
 import { requireEnterable } from "../system/enterable-cache.ts";
 import { Mounts } from "../system/mount/mounts.ts";
+import { unmount } from "../system/mount/unmount.ts";
 import {
   backupsAmong,
   CONTENTS,
@@ -145,7 +147,7 @@ class Restore {
     await run(["mount", "--bind", this.#cacheStage, cache]);
     const excluded = [...present].map((path) => `/cache/${path}`);
     await this.repository.restore(this.contents.main, STAGING_MOUNT, this.#stage, excluded);
-    await run(["umount", cache]);
+    await unmount(cache);
   }
 
   async restoreCached(present: ReadonlySet<string>): Promise<void> {
@@ -212,7 +214,7 @@ class Restore {
     try {
       await use(target);
     } finally {
-      await run(["umount", target], { timeoutMs: SYNC_MS });
+      await unmount(target, { timeoutMs: SYNC_MS });
     }
   }
 
@@ -243,7 +245,7 @@ class Restore {
         // Only this reports that the filesystem below could not take what tar has written.
         await run(["sync", "--file-system", target], { timeoutMs: SYNC_MS });
       } finally {
-        await run(["umount", target], { timeoutMs: SYNC_MS });
+        await unmount(target, { timeoutMs: SYNC_MS });
       }
       writeFileSync(join(folder, "volume.json"), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
     }

@@ -3,14 +3,16 @@
  * the change, because the overlay keeps an index on the disk. The index is not part of an image, where untouched names
  * would show the old file again. So before a disk is copied, the overlay is made to write all names.
  */
+
 import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { attempt, run } from "../system/command.ts";
+import { attempt } from "../system/command.ts";
 import type { Lower } from "../system/mount/mount-job.ts";
+import { unmount } from "../system/mount/unmount.ts";
 import type { Disks } from "./disk/disks.ts";
 
 export const IMAGE_COPY_MS = scaled(900_000);
@@ -47,7 +49,7 @@ export async function writeAllNames(
       }
     }
     // Not detached: when umount returns, everything is in the file.
-    for (const name of ["root", "disk"]) await run(["umount", join(folder, name)]);
+    for (const name of ["root", "disk"]) await unmount(join(folder, name));
   } finally {
     await disks.releaseMounts(folder);
   }

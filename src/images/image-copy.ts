@@ -3,6 +3,7 @@
  * sizes and counts. So they are read from a clone that nothing writes to, links are never followed, only regular files
  * are opened, and time and space are bounded.
  */
+
 import { existsSync, lstatSync, mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,6 +12,7 @@ import { attempt, run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { formOf } from "../system/mount/layers.ts";
 import type { Lower } from "../system/mount/mount-job.ts";
+import { unmount } from "../system/mount/unmount.ts";
 import type { Disks } from "./disk/disks.ts";
 import { IMAGE_COPY_MS, writeAllNames } from "./hard-links.ts";
 
@@ -86,7 +88,7 @@ async function look<Result>(disks: Disks, image: string, scratch: string, use: (
   try {
     return await use(target);
   } finally {
-    await run(["umount", target]);
+    await unmount(target);
     await rmdir(target);
   }
 }

@@ -15,7 +15,7 @@ import { overloaded, shortageOf } from "./overload.ts";
 const COMMAND_DEFAULT_MS = scaled(30_000);
 const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
 
-interface CommandOptions {
+export interface CommandOptions {
   /** Text for standard input, or a descriptor; empty by default. */
   stdin?: string | number;
   /** Null: no timeout; the caller ends the command with `signal`. */
@@ -113,11 +113,13 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
 /** Runs a command that must succeed and returns its standard output. */
 export async function run(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
   const result = await attempt(argv, options);
-  if (result.exitCode !== 0) {
-    const output = (result.stderr.trim() || result.stdout.trim() || "nothing").slice(-2000);
-    throw new Fault(500, `${commandLine(argv)} ended with exit code ${result.exitCode} and said: ${output}`);
-  }
+  if (result.exitCode !== 0) throw commandFailed(argv, result);
   return result.stdout;
+}
+
+export function commandFailed(argv: readonly string[], { exitCode, stdout, stderr }: CommandResult): Fault {
+  const output = (stderr.trim() || stdout.trim() || "nothing").slice(-2000);
+  return new Fault(500, `${commandLine(argv)} ended with exit code ${exitCode} and said: ${output}`);
 }
 
 export function cannotStart(program: string, cause: unknown): Fault {

@@ -1,10 +1,12 @@
 /** Formatted, empty disks, one per size: a new disk is a clone of one and needs no formatting. */
+
 import { chownSync, existsSync, mkdirSync } from "node:fs";
 import { mkdir, rename, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "../../system/command.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../../system/id-range.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
+import { unmount } from "../../system/mount/unmount.ts";
 import { makeSparse } from "./sparse-file.ts";
 
 /** Bytes per inode on a sandbox's disk. A disk below DISK_SMALL_MB uses the default of mke2fs. */
@@ -67,7 +69,7 @@ export class Prototypes {
       else chownSync(join(folder, "work"), HOST_ROOT_ON_DISK, HOST_ROOT_ON_DISK);
     } finally {
       // A plain umount: when it returns, everything is in the file.
-      await run(["umount", folder]);
+      await unmount(folder);
     }
     await rmdir(folder);
     await rename(unfinished, path);
