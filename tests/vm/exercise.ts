@@ -143,6 +143,19 @@ async function survives(machine: Subject, deed: string): Promise<string> {
   });
 }
 
+/** Replaces the installed package by one of another version, as npm does: the files of the running one are deleted. */
+function putVersion(version: string): string {
+  const next = "/usr/local/lib/node_modules/.sandlot-next";
+  const installed = "/usr/local/lib/node_modules/sandlot";
+  const edited = `sed -i 's/"version": "[^"]*"/"version": "${version}"/' ${next}/package.json`;
+  return `cp -a ${installed} ${next} && ${edited} && rm -r ${installed} && mv ${next} ${installed}`;
+}
+
+/** The version of the server that runs, not of the installed program. */
+async function versionOf(machine: Subject): Promise<string | undefined> {
+  return /Sandlot ([^ ,]+)/.exec(await machine.run("sandlot status"))?.[1];
+}
+
 export const STEPS: readonly Step[] = [
   {
     name: "doctor",
@@ -335,6 +348,16 @@ export const STEPS: readonly Step[] = [
     name: "kill",
     proves: "systemd restarts a killed server, which adopts its sandboxes",
     run: (machine) => survives(machine, "systemctl kill --signal=KILL sandlot && sleep 5"),
+  },
+  {
+    name: "upgrade",
+    proves: "`sandlot install` of another version replaces the server and keeps sandboxes",
+    async run(machine) {
+      const [from, to] = [await versionOf(machine), "99.0.0"];
+      const seen = await survives(machine, `${putVersion(to)} && sandlot install`);
+      assert.equal(await versionOf(machine), to);
+      return `${from}, then ${to}; ${seen}`;
+    },
   },
   {
     name: "uninstall",
