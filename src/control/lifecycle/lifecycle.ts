@@ -261,6 +261,17 @@ export class Lifecycle {
     try {
       await this.#bringUp(id, wakeOptions(this.#core, id, request));
     } catch (error) {
+      // The client learns only that nothing was found.
+      if (Fault.from(error).status === 422) {
+        const event = "a request could not wake a sandbox";
+        this.#core.log.write({
+          level: "warn",
+          event,
+          sandbox: id,
+          request: request.origin?.id,
+          error: described(error),
+        });
+      }
       return { refused: wakeRefusal(error) };
     }
     if (this.#core.reachability.isReachable(id)) return { woken: true };

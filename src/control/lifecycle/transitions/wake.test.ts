@@ -115,12 +115,15 @@ describe("a paused sandbox with auto-resume", () => {
     expect((await fixture.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
   });
 
-  test("with a checkpoint that does not fit is not found; a host failure is thrown", async () => {
+  test("with a checkpoint that does not fit is not found, and the log says why; a host failure is thrown", async () => {
     const id = await paused();
     fixture.host.beforeResume = async () => {
       throw new Fault(422, "does not fit");
     };
     expect(await wake(id)).toEqual({ refused: "not-found" });
+    expect(fixture.logLines.filter((line) => line.includes("could not wake a sandbox"))).toEqual([
+      expect.stringContaining("does not fit"),
+    ]);
     fixture.host.beforeResume = async () => {
       throw new Error("criu");
     };
