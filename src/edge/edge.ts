@@ -23,7 +23,7 @@ import { addOwnAddressLines, WITHHELD_OF_RUNTIME, WITHHELD_OF_SERVICE } from "./
 import { respondWith } from "./proxy/respond.ts";
 import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
-import { type Refusal, refuse as responseTo } from "./refusal.ts";
+import { type Refusal, responseTo } from "./refusal.ts";
 import { classOf, RequestCounts } from "./request-counts.ts";
 import type { RequestTraces } from "./request-trace.ts";
 import { clientAddress, NO_PROXIES, type TrustedProxies } from "./routing/client-address.ts";
@@ -153,10 +153,10 @@ export class Edge {
     const full = this.#enter(client, route.sandboxId, destination);
     if (full !== undefined) return this.#refuse(client, full);
     if (destination === undefined) return this.#whenAwake(client, target, route);
-    return this.#proxyToSandbox(client, target, route, destination);
+    return this.#proxyAtOnce(client, target, route, destination);
   }
 
-  #proxyToSandbox(
+  #proxyAtOnce(
     client: ClientRequest,
     target: string,
     route: SandboxAddress,
@@ -166,8 +166,8 @@ export class Edge {
     if (upgradeOf(client) !== undefined && client.bodyBytes !== 0) {
       return this.#refuse(client, badRequest(400, "A request to upgrade the connection has no body"));
     }
-    const service = this.#lookup.atOnce(route, headers, destination);
-    if (service === undefined) return this.#toSandbox(client, target, route);
+    const service = this.#lookup.directTarget(route, headers, destination);
+    if (service === undefined) return this.#proxyWithRetries(client, target, route);
     const began = performance.now();
     const isStart = classOf(route.port, target) === "command";
     startExchange(client, outgoingRequest(client, target, route, service), connectOptions(service, this.services), {
@@ -178,7 +178,7 @@ export class Edge {
         this.#guarded(client, async () => {
           const request = { headers, origin: originOf(client) };
           const why = await this.#lookup.refusalAfter(route, request, service, failure);
-          await (why === undefined ? this.#toSandbox(client, target, route) : this.#refuse(client, why));
+          await (why === undefined ? this.#proxyWithRetries(client, target, route) : this.#refuse(client, why));
         });
       },
     });
@@ -189,17 +189,17 @@ export class Edge {
   async #whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
     const { headers } = client;
-    const found = await this.#lookup.awake(route, { headers, origin: originOf(client), mayWake });
+    const found = await this.#lookup.untilAwake(route, { headers, origin: originOf(client), mayWake });
     if ("reason" in found) return await this.#refuseAccess(client, found, route);
     if (client.isDisconnected) return;
     client.onOver?.();
     client.onOver = undefined;
     const full = this.#enter(client, route.sandboxId, found);
     if (full !== undefined) return await this.#refuse(client, full);
-    await this.#proxyToSandbox(client, target, route, found);
+    await this.#proxyAtOnce(client, target, route, found);
   }
 
-  async #toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
+  async #proxyWithRetries(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const { method, headers } = client;
     const request = {
       headers,
@@ -211,7 +211,7 @@ export class Edge {
     };
     const attempt = (service: ServiceTarget) =>
       proxy(client, outgoingRequest(client, target, route, service), connectOptions(service, this.services));
-    const refusal = await this.#lookup.to(route, request, attempt);
+    const refusal = await this.#lookup.tryUntilReached(route, request, attempt);
     if (refusal !== undefined) await this.#refuseAccess(client, refusal, route);
   }
 

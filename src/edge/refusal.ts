@@ -100,7 +100,7 @@ const REFUSAL_TEXTS: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, 
 };
 
 /** The response for a refusal, in the form that suits the client. */
-export function refuse(refusal: Refusal, requestHeaders: ReadHeaders): Response {
+export function responseTo(refusal: Refusal, requestHeaders: ReadHeaders): Response {
   if (refusal.reason === "bad-request") {
     const headers = { "content-type": "text/plain; charset=utf-8" };
     return new Response(refusal.text, { status: refusal.status, headers });

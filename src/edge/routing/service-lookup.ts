@@ -78,7 +78,7 @@ export class ServiceLookup {
   }
 
   /** The destination of a sandbox that the table lacks, once it can be reached again. */
-  async awake(address: SandboxAddress, request: Omit<WaitingRequest, "signal">): Promise<Destination | Refusal> {
+  async untilAwake(address: SandboxAddress, request: Omit<WaitingRequest, "signal">): Promise<Destination | Refusal> {
     for (let wakes = 0; wakes <= TRANSITION_ROUNDS_MAX; wakes++) {
       const refusal = await this.#wake(address, request);
       if (refusal !== undefined) return refusal;
@@ -88,8 +88,8 @@ export class ServiceLookup {
     return inTransition(address);
   }
 
-  /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
-  atOnce(
+  /** The way to a port if no call and no wait is needed. Undefined: use `tryUntilReached`. */
+  directTarget(
     address: SandboxAddress,
     headers: ReadHeaders,
     { endpoint, access, run }: Destination,
@@ -103,7 +103,11 @@ export class ServiceLookup {
   }
 
   /** Tries every way until an attempt succeeds, for as long as that is worthwhile. */
-  async to(address: SandboxAddress, request: WaitingRequest, attempt: Attempt): Promise<Refusal | undefined> {
+  async tryUntilReached(
+    address: SandboxAddress,
+    request: WaitingRequest,
+    attempt: Attempt,
+  ): Promise<Refusal | undefined> {
     const budgetMs = address.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
@@ -124,11 +128,11 @@ export class ServiceLookup {
       if (reason !== undefined) return { reason, sandboxId: address.sandboxId };
       const triedMs = performance.now();
       try {
-        await this.#once(address, request, destination, attempt);
+        await this.#tryEveryPort(address, request, destination, attempt);
         return undefined;
       } catch (failure) {
         if (isUnsent(failure) && destination.run.isOver) continue;
-        if (!isRefused(failure)) return await this.#unanswered(address, request, destination.run);
+        if (!isRefused(failure)) return await this.#refusalOnceSent(address, request, destination.run);
       }
       // Measured from the start of the attempt: it may have been slow, and the service may have started meanwhile.
       const endMs = startedMs + budgetMs;
@@ -151,7 +155,7 @@ export class ServiceLookup {
   }
 
   /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
-  async #once(
+  async #tryEveryPort(
     address: SandboxAddress,
     { headers, origin }: WaitingRequest,
     { endpoint, access, run }: Destination,
@@ -179,13 +183,13 @@ export class ServiceLookup {
       return await tryAt(address.port);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
-      const port = await this.#ask(address, host, origin.id);
+      const port = await this.#openForward(address, host, origin.id);
       if (port === undefined) throw failure;
       return await tryForward(port);
     }
   }
 
-  async #ask(address: SandboxAddress, host: string, request: string): Promise<number | undefined> {
+  async #openForward(address: SandboxAddress, host: string, request: string): Promise<number | undefined> {
     try {
       return await this.#forwards.ask(address, host);
     } catch (failure) {
@@ -194,7 +198,7 @@ export class ServiceLookup {
     }
   }
 
-  /** The refusal after that way failed. Undefined: the request was not sent, and `to` has more ways to try. */
+  /** The refusal after that way failed. Undefined: the request was not sent, and can be tried in other ways. */
   async refusalAfter(
     address: SandboxAddress,
     request: Omit<WaitingRequest, "signal" | "mayWake">,
@@ -202,14 +206,14 @@ export class ServiceLookup {
     failure: unknown,
   ): Promise<Refusal | undefined> {
     if (isRefused(failure) || (isUnsent(failure) && run.isOver)) return undefined;
-    return await this.#unanswered(address, request, run);
+    return await this.#refusalOnceSent(address, request, run);
   }
 
   /**
    * A request that was sent may have had its effect, so it is not sent again to the next run. The connection may end
    * before this process learns that the sandbox is being paused.
    */
-  async #unanswered(
+  async #refusalOnceSent(
     address: SandboxAddress,
     { headers, origin }: Omit<WaitingRequest, "signal" | "mayWake">,
     run: SandboxRun,
