@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { SeededRandom } from "../base/testing/fuzz.ts";
 import { SEED } from "../base/testing/seed.ts";
-import { Dice } from "../guest/testing/request-mutations.ts";
 import { bareQuery, type DnsQuestion, questionOf, REFUSAL, readQuery, refusalOf } from "./dns-message.ts";
 import { EgressJudge } from "./egress-judge.ts";
 import { answerHead, dnsQuery, words } from "./testing/dns-query.ts";
@@ -104,7 +104,7 @@ test("additional records and options of a query are removed, except the response
 
 /** Damage of every kind to good questions. A name is read independently of the code under test. */
 test("no damaged message passes as an allowed name or ends the relay", () => {
-  const dice = new Dice(SEED);
+  const random = new SeededRandom(SEED);
   const judge = new EgressJudge({
     allowRanges: [],
     allowNames: ["allowed.test", "*.wild.test"],
@@ -114,9 +114,9 @@ test("no damaged message passes as an allowed name or ends the relay", () => {
   const seeds = ["allowed.test", "x.wild.test", "denied.test", "wild.test"].map((name) => dnsQuery(name));
   let allowed = 0;
   for (let round = 0; round < FUZZED; round++) {
-    const message = Buffer.concat([dice.pick(seeds), Buffer.alloc(dice.roll(3) * 8, dice.roll(256))]);
-    for (let damage = dice.roll(4); damage > 0; damage--) message[dice.roll(message.length)] = dice.roll(256);
-    const cut = message.subarray(0, dice.roll(8) === 0 ? dice.roll(message.length) : message.length);
+    const message = Buffer.concat([random.pick(seeds), Buffer.alloc(random.below(3) * 8, random.below(256))]);
+    for (let damage = random.below(4); damage > 0; damage--) message[random.below(message.length)] = random.below(256);
+    const cut = message.subarray(0, random.below(8) === 0 ? random.below(message.length) : message.length);
     const question = readQuery(cut);
     if (question === undefined) continue;
     const reason = typeof question === "number" ? question : REFUSAL.refused;

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { PassThrough } from "node:stream";
+import { SeededRandom } from "../base/testing/fuzz.ts";
 import { SEED } from "../base/testing/seed.ts";
-import { Dice } from "../guest/testing/request-mutations.ts";
 import { dnsMessages, framed } from "./dns-stream.ts";
 
 async function read(pieces: readonly Buffer[], most = 100): Promise<string[]> {
@@ -15,13 +15,15 @@ async function read(pieces: readonly Buffer[], most = 100): Promise<string[]> {
 }
 
 test("messages are the same in any pieces", async () => {
-  const dice = new Dice(SEED);
+  const random = new SeededRandom(SEED);
   const messages = ["a", "b".repeat(100), "\0\0", "\x00\x01c"];
   const bytes = Buffer.concat(messages.map((message) => framed(Buffer.from(message, "latin1"))));
   expect(await read([bytes])).toEqual(messages);
   expect(await read([...bytes].map((byte) => Buffer.from([byte])))).toEqual(messages);
   for (let round = 0; round < 100; round++) {
-    const cuts = [0, dice.roll(bytes.length), dice.roll(bytes.length), bytes.length].sort((one, other) => one - other);
+    const cuts = [0, random.below(bytes.length), random.below(bytes.length), bytes.length].sort(
+      (one, other) => one - other,
+    );
     const pieces = cuts.slice(1).map((end, index) => bytes.subarray(cuts[index], end));
     expect(await read(pieces.filter(({ length }) => length > 0))).toEqual(messages);
   }

@@ -3,7 +3,7 @@
  * text (`testing/slow-reader.ts`) and with Node's server. No message may be read in two ways.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { fuzzBytes, Lot } from "../base/testing/fuzz.ts";
+import { fuzzBytes, SeededRandom } from "../base/testing/fuzz.ts";
 import { SEED } from "../base/testing/seed.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "./body.ts";
 import { BadHead } from "./head-reader.ts";
@@ -91,8 +91,8 @@ fuzzBytes("a request is parsed as by the model, for every split", {
     "GET http://x/ HTTP/1.0\r\n\r\n",
   ].map((text) => Buffer.from(text)),
   cases: 4000,
-  check(bytes, lot) {
-    const inPieces = read("request", lot.split(bytes));
+  check(bytes, random) {
+    const inPieces = read("request", random.split(bytes));
     expect(read("request", [Buffer.from(bytes)])).toEqual(inPieces);
     const expected = slowMessage(bytes.toString("latin1"), "request", MAX_BYTES);
     expect(typeof inPieces === "string" ? undefined : inPieces).toEqual(expected);
@@ -107,8 +107,8 @@ fuzzBytes("a response is parsed as by the model, for every split", {
     "HTTP/1.1 200 OK\r\n\r\nuntil it ends",
   ].map((text) => Buffer.from(text)),
   cases: 4000,
-  check(bytes, lot) {
-    const inPieces = read("response", lot.split(bytes));
+  check(bytes, random) {
+    const inPieces = read("response", random.split(bytes));
     expect(read("response", [Buffer.from(bytes)])).toEqual(inPieces);
     const expected = slowMessage(bytes.toString("latin1"), "response", MAX_BYTES);
     const [, status = "", text = ""] = /^HTTP\/1\.[01] (\d{3}) ?(.*)$/s.exec(expected?.first ?? "") ?? [];
@@ -188,10 +188,9 @@ const CASES = 4000;
 const REFERENCE_MS = 60_000;
 
 /** Two or three requests in a row, of pieces that are mostly right, with a few bytes changed. */
-function madeUp(lot: Lot): string {
-  const random = (below: number) => lot.below(below);
-  const one = <T>(of: readonly T[]): T => of[random(of.length)] as T;
-  const end = () => (random(30) === 0 ? one(["\n", "\r", "\r\r\n", " \r\n", "\r\n "]) : "\r\n");
+function madeUp(random: SeededRandom): string {
+  const one = <T>(of: readonly T[]): T => random.pick(of);
+  const end = () => (random.below(30) === 0 ? one(["\n", "\r", "\r\r\n", " \r\n", "\r\n "]) : "\r\n");
   const length = () => one(["0", "3", "5", "5", "12", "+3", "3, 3", " 3 ", "03", "0x3", "-1", "3;", ""]);
   const coding = () =>
     one(["chunked", "chunked", "Chunked", "chunked, chunked", "identity", "gzip", "xchunked", "\tchunked"]);
@@ -199,7 +198,7 @@ function madeUp(lot: Lot): string {
     one([
       () => `Content-Length${one([":", ":", ":", " :", "\t:"])} ${length()}`,
       () => `Transfer-Encoding${one([":", ":", ":", " :"])} ${coding()}`,
-      () => `X-${random(9)}: ${one(["a", "", "a\tb", "\x80", "a\x01", "a:b", "a\r\n b"])}`,
+      () => `X-${random.below(9)}: ${one(["a", "", "a\tb", "\x80", "a\x01", "a:b", "a\r\n b"])}`,
       () => one(["Connection: close", "Connection: keep-alive", "Expect: 100-continue", "Host: b", "no colon", ": x"]),
     ])();
   const chunks = () =>
@@ -214,16 +213,17 @@ function madeUp(lot: Lot): string {
       "0\r\n\r\n",
     ]);
   let text = "";
-  for (let left = 2 + random(2); left > 0; left--) {
+  for (let left = 2 + random.below(2); left > 0; left--) {
     const method = one(["GET", "GET", "POST", "HEAD", "PUT", "get", "DELETE"]);
     text += `${method} ${one(["/", "/a?b", "/%00", "*", "http://x/y", "/a b", "//"])} HTTP/1.${one([1, 1, 1, 1, 0])}${end()}`;
     text += `Host: a${end()}`;
-    for (let lines = random(4); lines > 0; lines--) text += line() + end();
+    for (let lines = random.below(4); lines > 0; lines--) text += line() + end();
     text += end() + one(["", "", "abc", "abcde", chunks(), chunks(), "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"]);
   }
-  for (let changes = random(3); changes > 0; changes--) {
-    const at = random(text.length);
-    text = text.slice(0, at) + one(["", " ", "\r", "\n", "\0", ":", ";", "\t", "0", "a"]) + text.slice(at + random(2));
+  for (let changes = random.below(3); changes > 0; changes--) {
+    const at = random.below(text.length);
+    text =
+      text.slice(0, at) + one(["", " ", "\r", "\n", "\0", ":", ";", "\t", "0", "a"]) + text.slice(at + random.below(2));
   }
   return text;
 }
@@ -233,8 +233,8 @@ describe("beside another reader of HTTP", () => {
   let reference: string[][] = [];
 
   beforeAll(async () => {
-    const lot = new Lot(SEED);
-    for (let nth = 0; nth < CASES; nth++) texts.push(madeUp(lot));
+    const random = new SeededRandom(SEED);
+    for (let nth = 0; nth < CASES; nth++) texts.push(madeUp(random));
     const child = Bun.spawn(["node", "-e", REFERENCE], {
       stdin: new TextEncoder().encode(JSON.stringify(texts)),
       stdout: "pipe",

@@ -61,7 +61,7 @@ const WORDS = [
   "localhost",
 ];
 
-export class Lot {
+export class SeededRandom {
   #state: number;
 
   constructor(seed: number) {
@@ -94,63 +94,65 @@ export class Lot {
   }
 }
 
-type Change<T> = (input: T, other: T, lot: Lot) => T;
+type Change<T> = (input: T, other: T, random: SeededRandom) => T;
 
 const TEXT_CHANGES: readonly Change<string>[] = [
-  (text, _, lot) => text.slice(0, lot.below(text.length + 1)),
-  (text, _, lot) => text.slice(lot.below(text.length + 1)),
-  (text, _, lot) => cut(text, lot, ""),
-  (text, _, lot) => cut(text, lot, lot.pick(WORDS)),
-  (text, _, lot) => inserted(text, lot, lot.pick(WORDS)),
-  (text, _, lot) => inserted(text, lot, lot.pick(WORDS).repeat(1 + lot.below(40))),
-  (text, other, lot) => text.slice(0, lot.below(text.length + 1)) + other.slice(lot.below(other.length + 1)),
-  (text, _, lot) => {
-    const [from, to] = [lot.below(text.length + 1), lot.below(text.length + 1)].sort((a, b) => a - b) as [
+  (text, _, random) => text.slice(0, random.below(text.length + 1)),
+  (text, _, random) => text.slice(random.below(text.length + 1)),
+  (text, _, random) => cut(text, random, ""),
+  (text, _, random) => cut(text, random, random.pick(WORDS)),
+  (text, _, random) => inserted(text, random, random.pick(WORDS)),
+  (text, _, random) => inserted(text, random, random.pick(WORDS).repeat(1 + random.below(40))),
+  (text, other, random) => text.slice(0, random.below(text.length + 1)) + other.slice(random.below(other.length + 1)),
+  (text, _, random) => {
+    const [from, to] = [random.below(text.length + 1), random.below(text.length + 1)].sort((a, b) => a - b) as [
       number,
       number,
     ];
-    return text.slice(0, to) + text.slice(from, to).repeat(1 + lot.below(20)) + text.slice(to);
+    return text.slice(0, to) + text.slice(from, to).repeat(1 + random.below(20)) + text.slice(to);
   },
-  (text, _, lot) => text.replace(/\d+/, () => lot.pick(["0", "-1", "00", "256", "65536", "99999999999999999999", ""])),
+  (text, _, random) =>
+    text.replace(/\d+/, () => random.pick(["0", "-1", "00", "256", "65536", "99999999999999999999", ""])),
   (text) => text.toUpperCase(),
 ];
 
 /** Replaces a random range. */
-function cut(text: string, lot: Lot, instead: string): string {
-  const at = lot.below(text.length + 1);
-  return text.slice(0, at) + instead + text.slice(at + lot.below(8));
+function cut(text: string, random: SeededRandom, instead: string): string {
+  const at = random.below(text.length + 1);
+  return text.slice(0, at) + instead + text.slice(at + random.below(8));
 }
 
-function inserted(text: string, lot: Lot, what: string): string {
-  const at = lot.below(text.length + 1);
+function inserted(text: string, random: SeededRandom, what: string): string {
+  const at = random.below(text.length + 1);
   return text.slice(0, at) + what + text.slice(at);
 }
 
 const BYTE_CHANGES: readonly Change<Buffer>[] = [
-  (bytes, _, lot) => {
+  (bytes, _, random) => {
     const changed = Buffer.from(bytes);
-    if (changed.length > 0) changed[lot.below(changed.length)] = lot.pick([0, 1, 0x7f, 0x80, 0xff, lot.below(256)]);
+    if (changed.length > 0)
+      changed[random.below(changed.length)] = random.pick([0, 1, 0x7f, 0x80, 0xff, random.below(256)]);
     return changed;
   },
   // One byte per character (latin1), so that the words above occur in bytes too.
   ...TEXT_CHANGES.slice(0, -1).map(
     (change): Change<Buffer> =>
-      (bytes, other, lot) =>
-        Buffer.from(change(bytes.toString("latin1"), other.toString("latin1"), lot), "latin1"),
+      (bytes, other, random) =>
+        Buffer.from(change(bytes.toString("latin1"), other.toString("latin1"), random), "latin1"),
   ),
-  (bytes, _, lot) => {
+  (bytes, _, random) => {
     const changed = Buffer.from(bytes);
-    const at = lot.below(Math.max(1, changed.length - 3));
+    const at = random.below(Math.max(1, changed.length - 3));
     if (at + 4 <= changed.length)
-      changed.writeUInt32BE(lot.pick([0, 1, 0x7fffffff, 0xffffffff, lot.below(2 ** 16)]), at);
+      changed.writeUInt32BE(random.pick([0, 1, 0x7fffffff, 0xffffffff, random.below(2 ** 16)]), at);
     return changed;
   },
 ];
 
 interface Fuzzed<T> {
   seeds: readonly T[];
-  /** Throws when the invariant is broken. `lot` supplies further random choices. */
-  check(input: T, lot: Lot): void | Promise<void>;
+  /** Throws when the invariant is broken. `random` supplies further random choices. */
+  check(input: T, random: SeededRandom): void | Promise<void>;
   /** Instead of the default number. */
   cases?: number;
 }
@@ -170,17 +172,17 @@ function fuzz<T extends { length: number; slice(from: number, to: number): T }>(
   shown: (input: T) => string,
 ): void {
   const play = async () => {
-    const lot = new Lot(SEED);
+    const random = new SeededRandom(SEED);
     for (let count = 0; count < cases * LONGER; count++) {
-      let input = lot.pick(seeds);
+      let input = random.pick(seeds);
       // The first cases are the unchanged examples.
-      const times = count < seeds.length ? 0 : 1 + lot.below(4);
+      const times = count < seeds.length ? 0 : 1 + random.below(4);
       if (times === 0) input = seeds[count] ?? input;
       for (let more = times; more > 0; more--)
-        input = lot.pick(changes)(input, lot.pick(seeds), lot).slice(0, INPUT_MAX);
+        input = random.pick(changes)(input, random.pick(seeds), random).slice(0, INPUT_MAX);
       const began = performance.now();
       try {
-        await check(input, lot);
+        await check(input, random);
       } catch (cause) {
         throw new Error(`case ${count} of SANDLOT_TEST_SEED=${SEED}: ${shown(input).slice(0, 2_000)}`, { cause });
       }

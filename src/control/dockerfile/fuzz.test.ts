@@ -29,8 +29,8 @@ fuzzText("a Dockerfile becomes steps, or is rejected with a line number", {
 
 fuzzText("the time to parse a Dockerfile is linear in its length", {
   seeds: SEEDS,
-  check(text, lot) {
-    const piece = text.slice(lot.below(text.length + 1), lot.below(text.length + 1) + 40) || "\\\n";
+  check(text, random) {
+    const piece = text.slice(random.below(text.length + 1), random.below(text.length + 1) + 40) || "\\\n";
     orRefused(() =>
       parse(
         `FROM a\nRUN ${piece.repeat(Math.floor(DOCKERFILE_MAX_BYTES / Buffer.byteLength(piece)))}`.slice(0, 20_000),

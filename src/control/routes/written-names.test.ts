@@ -24,7 +24,7 @@ const NAMES = ["example.com", "*.example.com", "*", "a-b.c_d.example.", "xn--bch
 
 fuzzText("an accepted IPv4 range is valid for the kernel, too", {
   seeds: RANGES,
-  check(text, lot) {
+  check(text, random) {
     const range = ipv4Range(text);
     expect(ipv4Range(range ?? "1.1.1.1/32")).toBe(range ?? "1.1.1.1/32");
     if (range === undefined) return;
@@ -35,7 +35,7 @@ fuzzText("an accepted IPv4 range is valid for the kernel, too", {
     const ranges = new Ipv4Ranges([text]);
     for (let tries = 0; tries < 4; tries++) {
       const other = Array.from({ length: 4 }, (_, at) =>
-        lot.below(2) === 0 ? address.split(".")[at] : lot.below(256),
+        random.below(2) === 0 ? address.split(".")[at] : random.below(256),
       ).join(".");
       expect([other, ranges.has(other)]).toEqual([other, reference.check(other, "ipv4")]);
     }

@@ -1,7 +1,7 @@
 /** Fuzzes forbidden webhook addresses in all spellings. */
 import { expect, test } from "bun:test";
 import { isIP } from "node:net";
-import { fuzzText, Lot, orRefused } from "../../base/testing/fuzz.ts";
+import { fuzzText, orRefused, SeededRandom } from "../../base/testing/fuzz.ts";
 import { SEED } from "../../base/testing/seed.ts";
 import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
 import { bareHost, checkedUrl, isInside } from "./webhook-address.ts";
@@ -29,14 +29,14 @@ function formsOf(bytes: readonly number[]): string[] {
 }
 
 test(`no spelling of a private address passes as public (SANDLOT_TEST_SEED=${SEED})`, () => {
-  const lot = new Lot(SEED);
+  const random = new SeededRandom(SEED);
   const outside: string[] = [];
   for (const { range } of CLOSED_IPV4) {
     const [first = "", prefix = "32"] = range.split("/");
     for (let tries = 0; tries < 40; tries++) {
       const bytes = first.split(".").map((byte, at) => {
         const free = Math.max(0, Math.min(8, 8 * (at + 1) - Number(prefix)));
-        return Number(byte) + lot.below(2 ** free);
+        return Number(byte) + random.below(2 ** free);
       });
       outside.push(...[bytes.join("."), ...formsOf(bytes)].filter((form) => !isInside(form, nobody)));
     }

@@ -43,13 +43,13 @@ fuzzBytes("a proxy's verdict is the same for every split of its replies, and no 
     [5, 255],
     [5, 0, 5, 0, 0, 3, 255],
   ].map((bytes) => Buffer.from(bytes)),
-  async check(bytes, lot) {
+  async check(bytes, random) {
     const ask = async (pieces: readonly Buffer[]) => {
       const { peer, reported, rest } = peerOf(pieces);
       const isGranted = await askProxy(peer, proxy, "1.2.3.4", 80);
       expect(reported.sent).toBeLessThan(600);
       return { isGranted, rest: isGranted ? rest().toString("latin1") : "" };
     };
-    expect(await ask(lot.split(bytes))).toEqual(await ask([bytes]));
+    expect(await ask(random.split(bytes))).toEqual(await ask([bytes]));
   },
 });

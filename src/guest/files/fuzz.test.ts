@@ -50,16 +50,16 @@ fuzzBytes("parts of a body are parsed alike for every split", {
     `preamble\r\n${part("form-data; name=file; filename*=UTF-8''%e2%82%ac", "")}${part("x", "y")}--b--`,
     "--b\r\n\r\nno header\r\n--b \t\r\n\r\n\r\n--b--",
   ].map((text) => Buffer.from(text)),
-  async check(bytes, lot) {
-    expect(await partsIn(lot.split(bytes))).toBe(await partsIn([bytes]));
+  async check(bytes, random) {
+    expect(await partsIn(random.split(bytes))).toBe(await partsIn([bytes]));
   },
   cases: 500,
 });
 
 fuzzText("a range lies within the file, or is rejected", {
   seeds: ["bytes=0-3", "bytes=-5", "bytes=7-", "bytes=0-1,3-4", "bytes=999999999999999-", "items=1-2"],
-  check(header, lot) {
-    const size = lot.pick([0, 1, 10, 2 ** 40]);
+  check(header, random) {
+    const size = random.pick([0, 1, 10, 2 ** 40]);
     const range = parseRange(header, size);
     if (typeof range === "string") return;
     expect(range.start >= 0 && range.start <= range.end && range.end < size).toBe(true);

@@ -36,9 +36,9 @@ fuzzBytes("an archive is read within its bounds, or rejected", {
     tar([pax({ "GNU.sparse.size": "-5", linkpath: "\0" }, "g"), file("s", "y", { size: 2 ** 33 })]),
     Buffer.from(Bun.gzipSync(new Uint8Array(plain))),
   ],
-  async check(bytes, lot) {
+  async check(bytes, random) {
     const path = join(place, "archive");
-    writeFileSync(path, lot.below(4) === 0 ? bytes : withChecksums(bytes));
+    writeFileSync(path, random.below(4) === 0 ? bytes : withChecksums(bytes));
     let content = 0;
     await orRefusedLater(async () => {
       await using archive = await Archive.open(path);

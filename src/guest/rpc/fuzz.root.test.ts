@@ -5,10 +5,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import type { JsonValue } from "@bufbuild/protobuf";
+import { SeededRandom } from "../../base/testing/fuzz.ts";
 import { SEED } from "../../base/testing/seed.ts";
 import { describeMethod, ENCODINGS, encode } from "../testing/encodings.ts";
 import { rawExchange } from "../testing/raw-exchange.ts";
-import { Dice, mutate, type PlainRequest } from "../testing/request-mutations.ts";
+import { mutate, type PlainRequest } from "../testing/request-mutations.ts";
 import { basic, envelopeOf, RunningGuest } from "../testing/running-guest.ts";
 import { createWatcher } from "../testing/watching.ts";
 
@@ -88,12 +89,12 @@ function corpus(watcherId: string): PlainRequest[] {
 // Guards against a guest that ends on an error in a timer (pid), an Update without a size and events of an unknown
 // watcher (unforeseen), and half a megabyte kept for each call (memory).
 test(`${REQUESTS} damaged requests leave the daemon working (SANDLOT_TEST_SEED=${SEED})`, async () => {
-  const dice = new Dice(SEED);
+  const random = new SeededRandom(SEED);
   const requests = corpus(watcher);
   const queue = Array.from({ length: REQUESTS }, (_, number) => ({
     number,
-    bytes: mutate(dice.pick(requests), dice),
-    halfClose: dice.roll(2) === 0,
+    bytes: mutate(random.pick(requests), random),
+    halfClose: random.below(2) === 0,
   }));
   const { pid } = guest;
   const unforeseen: string[] = [];

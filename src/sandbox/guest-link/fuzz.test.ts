@@ -50,7 +50,7 @@ fuzzBytes("a stream of messages is parsed alike for every split, and ends with a
     end({ error: { code: { toString: 1, valueOf: 1 } } }),
     end({ error: { code: 5, message: 7 } }),
   ],
-  async check(bytes, lot) {
+  async check(bytes, random) {
     const read = async (pieces: readonly Uint8Array[]) => {
       const seen: string[] = [];
       const all = async () => {
@@ -59,7 +59,7 @@ fuzzBytes("a stream of messages is parsed alike for every split, and ends with a
       };
       return [...seen, (await orRefusedLater(all, [422, 502])) ?? "refused"];
     };
-    expect(await read(lot.split(bytes))).toEqual(await read([bytes]));
+    expect(await read(random.split(bytes))).toEqual(await read([bytes]));
   },
 });
 
