@@ -12,10 +12,11 @@
  * This folder never stops, starts or restores a sandbox.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { copyFile, open, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
+import { copyFile, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
+import { syncPath } from "../../system/sync-path.ts";
 import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts";
 import { requireIntact } from "./image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
@@ -193,12 +194,6 @@ export async function copyOwnFiles(from: string, to: string, names: readonly str
 
 function ifMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
-}
-
-/** Syncs a file, or the names in a folder. */
-export async function syncPath(path: string): Promise<void> {
-  await using handle = await open(path, "r");
-  await handle.sync();
 }
 
 function named(name: string): string {

@@ -17,7 +17,7 @@ import {
   statfsSync,
   writeFileSync,
 } from "node:fs";
-import { open, rm, rmdir } from "node:fs/promises";
+import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { described, stderrLog } from "../../base/log.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
@@ -28,6 +28,7 @@ import { attempt } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { mountPoints } from "../../system/mount/mount-namespace.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
+import { syncPath } from "../../system/sync-path.ts";
 import { checkImage, makeImage, makeTree, mountImage, TREE } from "./volume-image.ts";
 
 const VOLUME_SYNC_MS = scaled(300_000);
@@ -102,10 +103,10 @@ export class Volumes {
         await makeImage(image, sizeMB);
         await this.#fill(name, image);
         writeFileSync(join(draft, "volume.json"), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
-        await sync(join(draft, "volume.json"));
-        await sync(draft);
+        await syncPath(join(draft, "volume.json"));
+        await syncPath(draft);
         renameSync(draft, join(this.#folder, name));
-        await sync(this.#folder);
+        await syncPath(this.#folder);
       } catch (cause) {
         await this.#sweep(name);
         throw roomFault(cause);
@@ -268,12 +269,6 @@ function logFailure(event: string, volume: string, error: unknown): void {
 async function syncFilesystem(path: string): Promise<void> {
   const { exitCode, stderr } = await attempt(["sync", "--file-system", path], { timeoutMs: VOLUME_SYNC_MS });
   if (exitCode !== 0) throw new Fault(500, `a volume could not be written to the disk: ${stderr.trim()}`);
-}
-
-/** Syncs a file, or the names in a folder. */
-async function sync(path: string): Promise<void> {
-  await using handle = await open(path, "r");
-  await handle.sync();
 }
 
 function roomFault(cause: unknown): Fault {

@@ -3,13 +3,13 @@
  * machine, in bytes and in inodes. The file is sparse: it grows with writes and shrinks with removals.
  */
 import { mkdirSync } from "node:fs";
-import { open } from "node:fs/promises";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { makeSparse } from "../../images/disk/sparse-file.ts";
 import { attempt, run } from "../../system/command.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
+import { syncPath } from "../../system/sync-path.ts";
 
 /** Timeout of the filesystem check before a mount. A clean filesystem takes a moment, a broken one minutes. */
 const VOLUME_CHECK_MS = scaled(600_000);
@@ -44,8 +44,7 @@ export async function makeImage(path: string, sizeMB: number): Promise<void> {
   await run(["mkfs.ext4", "-q", "-F", "-m", "0", "-J", `size=${journal}`, "-E", extended, path], {
     timeoutMs: VOLUME_MAKE_MS,
   });
-  await using file = await open(path, "r");
-  await file.sync();
+  await syncPath(path);
 }
 
 /**
