@@ -98,53 +98,10 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
 }
 
 export function createControl(services: ControlServices): Control {
-  const { store, host, clock, ids, log, definitions, sharedMemory = "off" } = services;
-  const background = new Background(log);
-  const parts: Parts = { store, host, clock, idleClock: services.activity?.idleClock ?? clock, ids, log, background };
-  const activity = new Activity(parts, services.activity);
-  const readyPoolTargets = new ReadyPoolTargets(parts, services.builtinsReady, definitions, sharedMemory);
-  const privateNetworks = new PrivateNetworks(
-    { ...parts, renew: (teamId) => lifecycle.renewEgress(teamId) },
-    services.privateRanges,
-  );
-  const privateRangesOf = (teamId: string | undefined) => privateNetworks.rangesOf(teamId);
-  const lifecycle = new Lifecycle({
-    ...parts,
-    listener: activity,
-    privateRangesOf,
-    sharedMemory,
-    memoryBound: services.memoryBound,
-    idle: (ids) => activity.metrics.idle(ids),
-    checkpointReplaced: () => readyPoolTargets.changed(),
-  });
-  const housekeeping = new Housekeeping({
-    ...parts,
-    endAbandonedBuilds: () => builds.unstarted.endAbandoned(),
-    imagesInHand: () => builds.imagesInHand,
-    discard: (checkpoints) => lifecycle.discard(checkpoints),
-  });
-  const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };
-  const uploads = new Uploads({ ...parts, blobs: services.blobs }, services.linkSecret, buildLimits.uploadMaxBytes);
-  const builds = new Builds(
-    {
-      ...parts,
-      uploads,
-      templateOf: services.templateOf,
-      unbuilt: (template, tag) => builtins.unbuilt(template, tag),
-      requireReady: () => lifecycle.draining.requireReady(),
-      privateRangesOf,
-      discard: (checkpoints) => lifecycle.discard(checkpoints),
-      becameReady: () => readyPoolTargets.changed(),
-    },
-    buildLimits,
-  );
-  const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
-  const volumes = new Volumes(parts, services.volumeBounds);
-  const audit = new AuditLog(parts, services.auditDays);
-  const logins = new Logins(parts, audit, services.linkSecret);
-  const signedLinks = new SignedLinks(services);
-  const deleting = { ...parts, builds, readyPoolTargets, housekeeping, lifecycle };
-  const teamDeletion = new TeamDeletion({ ...deleting, volumes, uploads, activity });
+  const assembled = assemble(services);
+  const { parts, activity, lifecycle, builds, builtins, volumes, uploads, audit, teamDeletion } = assembled;
+  const { privateNetworks, readyPoolTargets, housekeeping, signedLinks } = assembled;
+  const { store, host, background } = parts;
   host.events((event) => {
     lifecycle.onHostEvent(event);
     activity.onHostEvent(event);
@@ -152,42 +109,7 @@ export function createControl(services: ControlServices): Control {
   });
   let ready = false;
   const isReady = () => ready;
-  const dispatch = createDispatch({
-    routes,
-    unbuilt: UNBUILT_ROUTES,
-    absent: ABSENT_ROUTES,
-    services: {
-      ...parts,
-      readyPoolTargets,
-      builds,
-      unbuilt: (template, tag) => builtins.unbuilt(template, tag),
-      definitions,
-      uploads,
-      deleteTemplate: (...args) => deleteTemplate(deleting, ...args),
-      deleteTeam: (team, origin) => teamDeletion.begin(team, origin),
-      lifecycle,
-      idempotentCreates: new IdempotentCreates(parts),
-      volumes,
-      volumeContent: services.volumeContent,
-      activity,
-      machine: services.machine,
-      instanceId: ids.uuid(),
-      isReady,
-    },
-    ...parts,
-    logins,
-    audit,
-    pages: [
-      ...new LoginPages(parts, logins, audit, services.oidc && new OidcLogin(parts, services.oidc)).pages,
-      ...new OAuthEndpoints(parts, logins).pages,
-    ],
-    budgets: new RequestBudgets(clock, services.requestRates),
-    publicUrl: services.publicUrl,
-    isReady,
-    volumeOf: (token) => volumes.opened(token),
-    // A client that gets a response finds its event recorded, even after a crash.
-    recorded: () => activity.recorded(),
-  });
+  const dispatch = dispatchTo(assembled, services, isReady);
   const underWay = new Set<Promise<Response>>();
 
   return {
@@ -245,4 +167,125 @@ export function createControl(services: ControlServices): Control {
       await activity.close();
     },
   };
+}
+
+/** Makes the parts of control. Some call each other, so the functions that they get name parts that are made later. */
+function assemble(services: ControlServices) {
+  const { store, host, clock, ids, log, definitions, sharedMemory = "off" } = services;
+  const background = new Background(log);
+  const parts: Parts = { store, host, clock, idleClock: services.activity?.idleClock ?? clock, ids, log, background };
+  const activity = new Activity(parts, services.activity);
+  const readyPoolTargets = new ReadyPoolTargets(parts, services.builtinsReady, definitions, sharedMemory);
+  const privateNetworks = new PrivateNetworks(
+    { ...parts, renew: (teamId) => lifecycle.renewEgress(teamId) },
+    services.privateRanges,
+  );
+  const privateRangesOf = (teamId: string | undefined) => privateNetworks.rangesOf(teamId);
+  const lifecycle = new Lifecycle({
+    ...parts,
+    listener: activity,
+    privateRangesOf,
+    sharedMemory,
+    memoryBound: services.memoryBound,
+    idle: (ids) => activity.metrics.idle(ids),
+    checkpointReplaced: () => readyPoolTargets.changed(),
+  });
+  const housekeeping = new Housekeeping({
+    ...parts,
+    endAbandonedBuilds: () => builds.unstarted.endAbandoned(),
+    imagesInHand: () => builds.imagesInHand,
+    discard: (checkpoints) => lifecycle.discard(checkpoints),
+  });
+  const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };
+  const uploads = new Uploads({ ...parts, blobs: services.blobs }, services.linkSecret, buildLimits.uploadMaxBytes);
+  const builds = new Builds(
+    {
+      ...parts,
+      uploads,
+      templateOf: services.templateOf,
+      unbuilt: (template, tag) => builtins.unbuilt(template, tag),
+      requireReady: () => lifecycle.draining.requireReady(),
+      privateRangesOf,
+      discard: (checkpoints) => lifecycle.discard(checkpoints),
+      becameReady: () => readyPoolTargets.changed(),
+    },
+    buildLimits,
+  );
+  const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
+  const volumes = new Volumes(parts, services.volumeBounds);
+  const audit = new AuditLog(parts, services.auditDays);
+  const logins = new Logins(parts, audit, services.linkSecret);
+  const signedLinks = new SignedLinks(services);
+  const teamDeletion = new TeamDeletion({
+    ...parts,
+    builds,
+    readyPoolTargets,
+    housekeeping,
+    lifecycle,
+    volumes,
+    uploads,
+    activity,
+  });
+  return {
+    parts,
+    activity,
+    readyPoolTargets,
+    privateNetworks,
+    lifecycle,
+    housekeeping,
+    uploads,
+    builds,
+    builtins,
+    volumes,
+    audit,
+    logins,
+    signedLinks,
+    teamDeletion,
+  };
+}
+
+function dispatchTo(
+  assembled: ReturnType<typeof assemble>,
+  services: ControlServices,
+  isReady: () => boolean,
+): ReturnType<typeof createDispatch> {
+  const { parts, activity, readyPoolTargets, lifecycle, housekeeping, uploads, builds, builtins, volumes } = assembled;
+  const { audit, logins, teamDeletion } = assembled;
+  const deleting = { ...parts, builds, readyPoolTargets, housekeeping, lifecycle };
+  return createDispatch({
+    routes,
+    unbuilt: UNBUILT_ROUTES,
+    absent: ABSENT_ROUTES,
+    services: {
+      ...parts,
+      readyPoolTargets,
+      builds,
+      unbuilt: (template, tag) => builtins.unbuilt(template, tag),
+      definitions: services.definitions,
+      uploads,
+      deleteTemplate: (...args) => deleteTemplate(deleting, ...args),
+      deleteTeam: (team, origin) => teamDeletion.begin(team, origin),
+      lifecycle,
+      idempotentCreates: new IdempotentCreates(parts),
+      volumes,
+      volumeContent: services.volumeContent,
+      activity,
+      machine: services.machine,
+      instanceId: parts.ids.uuid(),
+      isReady,
+    },
+    ...parts,
+    logins,
+    audit,
+    pages: [
+      ...new LoginPages(parts, logins, audit, services.oidc && new OidcLogin(parts, services.oidc)).pages,
+      ...new OAuthEndpoints(parts, logins).pages,
+    ],
+    budgets: new RequestBudgets(parts.clock, services.requestRates),
+    publicUrl: services.publicUrl,
+    isReady,
+    volumeOf: (token) => volumes.opened(token),
+    // A client that gets a response finds its event recorded, even after a crash.
+    recorded: () => activity.recorded(),
+  });
 }
