@@ -6,6 +6,7 @@ import { statSync, utimesSync } from "node:fs";
 import { Leases } from "../base/leases.ts";
 import { KeyedQueue } from "../base/serial-queue.ts";
 import { Fault } from "../contract/fault.ts";
+import { DISK_BLOCK_BYTES } from "../images/disk/stored-bytes.ts";
 import type { CheckpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Manifest } from "../sandbox/checkpoint/manifest.ts";
@@ -13,8 +14,6 @@ import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
 
-/** The unit of `stat.blocks`. */
-const DISK_BLOCK_BYTES = 512;
 const DRAFT = "-draft";
 
 interface LayerNote {

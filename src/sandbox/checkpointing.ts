@@ -21,6 +21,7 @@ import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CheckpointOptions } from "../contract/internal/host.ts";
 import type { Disks } from "../images/disk/disks.ts";
+import { DISK_BLOCK_BYTES } from "../images/disk/stored-bytes.ts";
 import { freeze, thaw } from "../system/cgroup/freezer.ts";
 import { run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
@@ -45,9 +46,6 @@ const IMAGE_BASE_MS = scaled(30_000);
 const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
 
 const NO_SPACE = /no space left on device|disk quota exceeded/i;
-
-/** The unit of `blocks` in `stat`. */
-const DISK_BLOCK_BYTES = 512;
 
 interface CheckpointingParts {
   data: DataFolder;

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { poolFiles } from "./pool.ts";
 
 /** The unit of `blocks` in `stat`. */
-const DISK_BLOCK_BYTES = 512;
+export const DISK_BLOCK_BYTES = 512;
 
 export interface StoredBytes {
   images: Map<string, number>;
