@@ -4,6 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import { asAuditView } from "../../control/access/audit.ts";
 import { teamNamed } from "../../control/access/people.ts";
 import type { AuditEntry } from "../../store/audit-log.ts";
+import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 
@@ -38,5 +39,5 @@ function entryLine({ at, status, actor, actorId, address, action, teamId, object
     " ",
   );
   const what = [action, ...(teamId === null ? [] : [`team=${teamId}`]), ...(object === null ? [] : [object])];
-  return printable([new Date(at).toISOString(), status, who, ...what].join("  "));
+  return printable([isoTime(at), status, who, ...what].join("  "));
 }

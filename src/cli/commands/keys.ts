@@ -19,6 +19,7 @@ import {
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL, teamNamed, userNamed } from "../../control/access/people.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
+import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 
@@ -52,12 +53,12 @@ export function createToken(config: Config, email = OPERATOR_EMAIL, name = "unna
 export function listKeys(config: Config, names: OwnerNames): Promise<number> {
   return withOwner(config, names, async (store, { team, user }) => {
     const keyLines = (await store.keys.apiKeysOf(team.id)).map((key) => {
-      const used = key.lastUsedAt === null ? "never used" : `used ${iso(key.lastUsedAt)}`;
-      return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${iso(key.createdAt)}  ${used}  ${key.name}`;
+      const used = key.lastUsedAt === null ? "never used" : `used ${isoTime(key.lastUsedAt)}`;
+      return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${isoTime(key.createdAt)}  ${used}  ${key.name}`;
     });
     const tokens = user === undefined ? [] : await store.keys.accessTokensOf(user.id);
     const tokenLines = tokens.map(
-      (token) => `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${iso(token.createdAt)}  ${token.name}`,
+      (token) => `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${isoTime(token.createdAt)}  ${token.name}`,
     );
     return [...keyLines, ...tokenLines];
   });
@@ -84,9 +85,9 @@ export function createAdmin(config: Config, name = "unnamed"): Promise<number> {
 export function listAdmins(config: Config): Promise<number> {
   return withStore(config, async (store) => {
     for (const token of await store.keys.adminTokens()) {
-      const used = token.lastUsedAt === null ? "never used" : `used ${iso(token.lastUsedAt)}`;
+      const used = token.lastUsedAt === null ? "never used" : `used ${isoTime(token.lastUsedAt)}`;
       const masked = maskedSecret(ADMIN_TOKEN_PREFIX, token);
-      console.log(`${token.id}  ${masked}  ${iso(token.createdAt)}  ${used}  ${token.name}`);
+      console.log(`${token.id}  ${masked}  ${isoTime(token.createdAt)}  ${used}  ${token.name}`);
     }
     return 0;
   });
@@ -123,8 +124,4 @@ function withOwner(
     for (const line of await work(store, { team, user })) console.log(line);
     return 0;
   });
-}
-
-function iso(at: number): string {
-  return new Date(at).toISOString();
 }

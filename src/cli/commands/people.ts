@@ -16,6 +16,7 @@ import {
 } from "../../control/access/people.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
+import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 
@@ -30,7 +31,7 @@ export function listTeams(config: Config): Promise<number> {
     for (const team of await store.people.teams()) {
       const [members, keys] = [await store.people.membersOf(team.id), await store.keys.countApiKeys(team.id)];
       const emails = members.map(({ email }) => email).join(" ");
-      const state = team.deletingSince === null ? [] : [`being deleted since ${iso(team.deletingSince)}`];
+      const state = team.deletingSince === null ? [] : [`being deleted since ${isoTime(team.deletingSince)}`];
       lines.push([team.slug, team.id, `keys=${keys}`, `members=${emails || "none"}`, ...state, team.name].join("  "));
     }
     return lines;
@@ -120,8 +121,4 @@ function printing(config: Config, work: (store: Store) => Promise<string[]>): Pr
     for (const line of await work(store)) console.log(line);
     return 0;
   });
-}
-
-function iso(at: number): string {
-  return new Date(at).toISOString();
 }

@@ -11,6 +11,7 @@ import type { Store } from "../../store/store.ts";
 import type { TemplateOverview } from "../../store/templates.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
+import { isoTime } from "../iso-time.ts";
 import { prepare, requireRoot, runscSteps } from "../prepare.ts";
 import { type Config, READY_MAX } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
@@ -93,7 +94,7 @@ function templateLine(template: TemplateOverview, { definitions }: Pick<Config, 
     `ready=${teamSlug === null && !isDefined ? "(setting)" : keptReady}`,
     `wall=${wall ?? "(setting)"}`,
     `started=${spawnCount}`,
-    `last=${lastSpawnedAt === null ? "never" : new Date(lastSpawnedAt).toISOString()}`,
+    `last=${lastSpawnedAt === null ? "never" : isoTime(lastSpawnedAt)}`,
   ].join("  ");
 }
 
