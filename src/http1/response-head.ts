@@ -14,6 +14,7 @@ export interface ResponseHead {
 type StatusLine = Pick<ResponseHead, "status" | "statusText">;
 
 const STATUS_LINE = /^HTTP\/1\.[01] ([1-9]\d{2})(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
+export const SWITCHING_PROTOCOLS = 101;
 const FINAL_MIN = 200;
 const NO_CONTENT = 204;
 const NOT_MODIFIED = 304;

@@ -8,7 +8,7 @@ import type { Spliced } from "../../base/splicing.ts";
 import { beginStep } from "../../base/steps.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import type { HeaderLines } from "../../http1/header-lines.ts";
-import { isBodiless, type ResponseHead, responseLength } from "../../http1/response-head.ts";
+import { isBodiless, type ResponseHead, responseLength, SWITCHING_PROTOCOLS } from "../../http1/response-head.ts";
 import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "../front/client-request.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
 import { linesTowardsClient } from "./forwarded-headers.ts";
@@ -34,7 +34,6 @@ export interface OutgoingRequest {
 
 const STATUS_MIN = 200;
 const STATUS_MAX = 599;
-const SWITCHING_PROTOCOLS = 101;
 const NO_CONTENT = 204;
 const RESET_CONTENT = 205;
 const NOTHING: Bytes = Buffer.alloc(0);

@@ -2,7 +2,7 @@
  * The head of a service's response, and what arrived after it. Interim responses (100, 103) are skipped: the edge has
  * sent the client 100 Continue already, and early hints are only hints.
  */
-import { type ResponseHead, ResponseHeadReader } from "../../http1/response-head.ts";
+import { type ResponseHead, ResponseHeadReader, SWITCHING_PROTOCOLS } from "../../http1/response-head.ts";
 import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "../limits.ts";
 
 export interface ServiceHead extends ResponseHead {
@@ -10,7 +10,6 @@ export interface ServiceHead extends ResponseHead {
   rest: Buffer<ArrayBuffer>;
 }
 
-const SWITCHING_PROTOCOLS = 101;
 const OK = 200;
 
 export class ServiceHeadReader {

@@ -6,7 +6,13 @@
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import { BadHead } from "../../http1/head-reader.ts";
 import { type RequestHead, RequestHeadReader } from "../../http1/request-head.ts";
-import { isBodiless, type ResponseHead, ResponseHeadReader, responseLength } from "../../http1/response-head.ts";
+import {
+  isBodiless,
+  type ResponseHead,
+  ResponseHeadReader,
+  responseLength,
+  SWITCHING_PROTOCOLS,
+} from "../../http1/response-head.ts";
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 import type { Flow, NotReached } from "./flow.ts";
 import { type HttpRequest, requestOf } from "./http-head.ts";
@@ -15,7 +21,6 @@ import type { Peer } from "./peer.ts";
 type Bytes = Buffer<ArrayBuffer>;
 
 const SHOWN_NAME_MAX_CHARS = 253;
-const SWITCHING_PROTOCOLS = 101;
 const HEAD_BOUNDS = { maxBytes: RELAY_HELLO_MAX_BYTES };
 const NOTHING: Bytes = Buffer.alloc(0);
 
