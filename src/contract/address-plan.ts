@@ -6,6 +6,7 @@
  * into 32 nets of 4 096 addresses, one for each server on the machine.
  */
 import { CLOSED_IPV4 } from "./closed-ranges.ts";
+import { dotted } from "./ip-range.ts";
 
 /** The sandbox's address on eth0; with runsc, on lo (plugging.ts). */
 export const SANDBOX_ADDRESS = "169.254.0.21";
@@ -47,10 +48,6 @@ export const SLOT_LAST = SLOTS_PER_NET - 2;
 
 function netBase(net: number): number {
   return ((198 << 24) | (18 << 16)) + net * SLOTS_PER_NET;
-}
-
-function dotted(address: number): string {
-  return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
 }
 
 /** Closed to every sandbox, whatever its rules say. All of IPv6 is closed by the firewall. */
