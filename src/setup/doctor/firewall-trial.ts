@@ -36,7 +36,8 @@ export interface FirewallTrial {
 }
 
 const PROGRAM = join(import.meta.dir, "firewall-trial-program.ts");
-const PROBE_MS = scaled(2_000);
+/** Only a firewall that drops packets makes the doctor wait this long; a busy machine may take seconds to reply. */
+const PROBE_MS = scaled(6_000);
 const START_MS = scaled(20_000);
 const LINE_MAX_BYTES = 4096;
 const DNS_PORT = 53;
