@@ -7,6 +7,7 @@ import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, unlink, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../base/clock.ts";
+import { systemCode } from "../base/system-code.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Blobs, StoredBlob } from "./blobs.ts";
 
@@ -180,7 +181,7 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;
   } catch (error) {
-    const code = codeOf(error);
+    const code = systemCode(error);
     // A folder in place of a blob, or a blob in place of a folder, counts as missing.
     if (code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR") return undefined;
     throw error;
@@ -188,11 +189,7 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
 }
 
 function isFull(error: unknown): boolean {
-  return codeOf(error) === "ENOSPC" || codeOf(error) === "EDQUOT";
-}
-
-function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException | null)?.code;
+  return systemCode(error) === "ENOSPC" || systemCode(error) === "EDQUOT";
 }
 
 function checkedBlobName(name: string): string {

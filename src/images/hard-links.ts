@@ -8,6 +8,7 @@ import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { systemCode } from "../base/system-code.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt } from "../system/command.ts";
@@ -62,7 +63,7 @@ function writeName(path: Buffer): void {
     chmodSync(path, lstatSync(path).mode & 0o7777);
   } catch (cause) {
     // The tenant's disk may be full, or the path too long for the kernel.
-    const { code } = cause as NodeJS.ErrnoException;
+    const code = systemCode(cause);
     const what = "the files of the build cannot be kept as an image: not all names of a changed file can be written";
     throw new Fault(422, `${what} (${code})`, { cause });
   }

@@ -1,6 +1,7 @@
 /** Ends the previous gateway: a sandbox has only one, and a new configuration replaces the old one. */
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { systemCode } from "../base/system-code.ts";
 import { Fault } from "../contract/fault.ts";
 
 /** Time from SIGTERM until the previous gateway must be gone. */
@@ -30,7 +31,7 @@ function tellToEnd(pid: number): void {
     process.kill(pid, "SIGTERM");
   } catch (error) {
     // The process ended by itself just now.
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    if (systemCode(error) !== "ESRCH") throw error;
   }
 }
 

@@ -17,6 +17,7 @@ import { statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { Semaphore } from "../base/semaphore.ts";
+import { systemCode } from "../base/system-code.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CheckpointOptions } from "../contract/internal/host.ts";
@@ -289,7 +290,7 @@ function requireRoom(demand: () => void): void {
 }
 
 function withStatus(cause: unknown): Fault {
-  const code = (cause as NodeJS.ErrnoException | null)?.code;
+  const code = systemCode(cause);
   if (code === "ENOSPC" || code === "EDQUOT" || NO_SPACE.test(String(cause))) {
     return new Fault(507, "the disk has no space for this checkpoint; the sandbox is still running", { cause });
   }

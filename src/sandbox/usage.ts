@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../base/system-code.ts";
 import { scaled } from "../base/time-factor.ts";
 import type { Usage } from "../contract/internal/host.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
@@ -94,7 +95,7 @@ export class UsageMeter {
 }
 
 function isGone(thrown: unknown): boolean {
-  return ["ENOENT", "ENODEV", "ESRCH"].includes((thrown as NodeJS.ErrnoException).code ?? "");
+  return ["ENOENT", "ENODEV", "ESRCH"].includes(systemCode(thrown));
 }
 
 function counter(text: string, name: string): number {

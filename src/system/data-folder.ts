@@ -15,6 +15,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { systemCode } from "../base/system-code.ts";
 import { Fault } from "../contract/fault.ts";
 import { type FileLock, takeLock, waitForLock } from "./syscalls.ts";
 
@@ -233,7 +234,7 @@ export function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (systemCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -245,7 +246,7 @@ function nameServer(identity: string): void {
   try {
     linkSync(written, identity);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    if (systemCode(error) !== "EEXIST") throw error;
   } finally {
     rmSync(written);
   }

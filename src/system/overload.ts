@@ -1,4 +1,5 @@
 /** A timeout or a shortage of resources on this machine. It may pass, so the client gets a Retry-After. */
+import { systemCode } from "../base/system-code.ts";
 import { Fault } from "../contract/fault.ts";
 
 const OVERLOAD_RETRY_AFTER_SECONDS = 5;
@@ -14,8 +15,6 @@ const SHORTAGES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "E
 
 /** The code of the shortage, if this error or its cause is one. */
 export function shortageOf(error: unknown): string | undefined {
-  const codes = [error, error instanceof Error ? error.cause : undefined].map(
-    (each) => (each as NodeJS.ErrnoException | null | undefined)?.code,
-  );
-  return codes.find((code) => code !== undefined && SHORTAGES.has(code));
+  const codes = [error, error instanceof Error ? error.cause : undefined].map(systemCode);
+  return codes.find((code) => SHORTAGES.has(code));
 }

@@ -1,5 +1,6 @@
 /** The start time of a process: with its pid it identifies one process for as long as the machine is up. */
 import { readFileSync } from "node:fs";
+import { systemCode } from "../base/system-code.ts";
 
 /** Undefined when the process does not exist or is a zombie. Throws when that is unknown. */
 export function startTicks(pid: number): string | undefined {
@@ -7,7 +8,7 @@ export function startTicks(pid: number): string | undefined {
   try {
     stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   } catch (error) {
-    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+    if (["ENOENT", "ESRCH"].includes(systemCode(error))) return undefined;
     throw error;
   }
   // The name in the second field may contain anything, so fields are counted from its closing parenthesis.

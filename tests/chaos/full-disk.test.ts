@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { systemCode } from "../../src/base/system-code.ts";
 import { prepareStoreFiles } from "../../src/images/disk/store-files.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { aSandbox, NOW, template } from "../../src/store/testing/rows.ts";
@@ -20,7 +21,7 @@ function fill(folder: string): void {
     try {
       while (writeSync(file, Buffer.alloc(bytes, 7)) === bytes);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+      if (systemCode(error) !== "ENOSPC") throw error;
     }
   }
   closeSync(file);

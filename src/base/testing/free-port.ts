@@ -2,6 +2,8 @@
  * Ports that a test must know before a server listens on them, or that must stay unused. They lie below the kernel's
  * ephemeral range: a port from there may belong to another test by the time it is used.
  */
+import { systemCode } from "../system-code.ts";
+
 const PORTS_FIRST = 10_000;
 const PORTS_PER_PROCESS = 200;
 const PROCESSES = 100;
@@ -46,7 +48,7 @@ function listenOn(port: number): Bun.TCPSocketListener | undefined {
   try {
     return Bun.listen({ hostname: "127.0.0.1", port, socket: { data: () => undefined } });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    if (systemCode(error) !== "EADDRINUSE") throw error;
     return undefined;
   }
 }

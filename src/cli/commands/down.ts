@@ -1,6 +1,7 @@
 /** `sandlot down`: stops the server, ends its sandboxes, undoes the changes of start-up. Data and cache stay. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { removeStaleTrials } from "../../setup/doctor/checkpoint-trial.ts";
@@ -44,6 +45,6 @@ function tellToStop(pid: number): void {
     process.kill(pid, "SIGTERM");
   } catch (error) {
     // It was already stopping.
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    if (systemCode(error) !== "ESRCH") throw error;
   }
 }

@@ -4,6 +4,8 @@
  */
 import { Fault } from "../../contract/fault.ts";
 
+export { systemCode } from "../../base/system-code.ts";
+
 /** All codes that clients meet; the protocol library sends `canceled` and `deadline_exceeded` itself. */
 const STATUSES = {
   canceled: 499,
@@ -26,9 +28,4 @@ export function refuse(code: keyof typeof STATUSES, message: string, cause?: unk
 /** Whether the client aborted the connection: no response is needed, and nothing failed in the guest. */
 export function isAbort(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === "AbortError";
-}
-
-/** The system's error code (`ENOENT`), or an empty string for other errors. */
-export function systemCode(thrown: unknown): string {
-  return thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : "";
 }

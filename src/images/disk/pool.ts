@@ -5,6 +5,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { attempt, run } from "../../system/command.ts";
@@ -109,7 +110,7 @@ export function isPoolBroken(dataFolder: string): boolean {
     writeFileSync(probe, "");
     return false;
   } catch (error) {
-    return ["EROFS", "EIO"].includes((error as NodeJS.ErrnoException).code ?? "");
+    return ["EROFS", "EIO"].includes(systemCode(error));
   }
 }
 

@@ -14,6 +14,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { copyFile, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { syncPath } from "../../system/sync-path.ts";
@@ -209,7 +210,7 @@ async function removeTree(path: string): Promise<void> {
     try {
       return await rm(path, { recursive: true, force: true });
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EBUSY" || performance.now() > untilMs) throw error;
+      if (systemCode(error) !== "EBUSY" || performance.now() > untilMs) throw error;
       await Bun.sleep(CHECKPOINT_HELD_POLL_MS);
     }
   }

@@ -6,6 +6,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { cgroupTrees } from "./cgroups.ts";
@@ -101,7 +102,7 @@ async function removeEach(folders: readonly string[]): Promise<boolean> {
       await rmdir(folder);
     } catch (error) {
       if (!existsSync(folder)) continue;
-      if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
+      if (systemCode(error) !== "EBUSY") throw error;
       return false;
     }
   }
@@ -178,7 +179,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    if (systemCode(error) !== "ESRCH") throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 /** Detects connected UDP sockets in a network namespace. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 
 /** Whether a UDP socket has a peer address. `folder` is the `net` folder of a process. */
 export async function hasConnectedUdp(folder: string): Promise<boolean> {
@@ -14,7 +15,7 @@ async function table(path: string): Promise<string> {
     return await readFile(path, "utf8");
   } catch (error) {
     // The kernel has no IPv6, or the process has ended.
-    if (["ENOENT", "ESRCH", "EINVAL"].includes((error as NodeJS.ErrnoException).code ?? "")) return "";
+    if (["ENOENT", "ESRCH", "EINVAL"].includes(systemCode(error))) return "";
     throw error;
   }
 }

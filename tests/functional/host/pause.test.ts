@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemCode } from "../../../src/base/system-code.ts";
 import type { Fault } from "../../../src/contract/fault.ts";
 import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
 import { STALL_CHECK_MS } from "../../../src/sandbox/runtime/crun/stall-watch.ts";
@@ -36,7 +37,7 @@ function membersOf(cgroup: string): string[] {
   try {
     return readFileSync(join(cgroup, "cgroup.procs"), "utf8").split("\n").filter(Boolean);
   } catch (error) {
-    if (["ENOENT", "ENODEV"].includes((error as NodeJS.ErrnoException).code ?? "")) return [];
+    if (["ENOENT", "ENODEV"].includes(systemCode(error))) return [];
     throw error;
   }
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { systemCode } from "../../../src/base/system-code.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../../src/system/id-range.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
@@ -29,7 +30,7 @@ function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if (systemCode(error) === "ENOENT") return [];
     throw error;
   }
 }

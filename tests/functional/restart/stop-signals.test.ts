@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Volume } from "e2b";
+import { systemCode } from "../../../src/base/system-code.ts";
 import { freePort } from "../../../src/base/testing/free-port.ts";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { tagOf } from "../../support/census.ts";
@@ -74,7 +75,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    if (systemCode(error) !== "ESRCH") throw error;
   }
 }
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { systemCode } from "../../../src/base/system-code.ts";
 import { recordsIn } from "../../../src/sandbox/sandbox-record.ts";
 import { freezerOf, processesBelow } from "../../../src/system/cgroup/freezer.ts";
 import { MERGING_FOLDER, mergedMemory, mergingFault } from "../../../src/system/page-merging.ts";
@@ -178,7 +179,7 @@ function statLines(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/ksm_stat`, "utf8").split("\n");
   } catch (error) {
-    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return [];
+    if (["ENOENT", "ESRCH"].includes(systemCode(error))) return [];
     throw error;
   }
 }

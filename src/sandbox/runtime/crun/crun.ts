@@ -2,6 +2,7 @@
 import { closeSync, constants, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../../base/system-code.ts";
 import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { attempt, MINIMAL_ENV } from "../../../system/command.ts";
@@ -60,7 +61,7 @@ export class Crun {
       unlinkSync(path);
       writeSync(fifo, "\0");
     } catch (cause) {
-      const hasEnded = ["ENOENT", "ENXIO", "EPIPE"].includes((cause as NodeJS.ErrnoException).code ?? "");
+      const hasEnded = ["ENOENT", "ENXIO", "EPIPE"].includes(systemCode(cause));
       throw hasEnded ? new Fault(500, `the first process of ${id} ended before it was started`, { cause }) : cause;
     } finally {
       if (fifo !== undefined) closeSync(fifo);

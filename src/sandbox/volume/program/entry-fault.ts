@@ -1,4 +1,5 @@
 /** Translates file system errors about an entry of a volume into errors for the client. */
+import { systemCode } from "../../../base/system-code.ts";
 import { Fault } from "../../../contract/fault.ts";
 
 const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
@@ -15,7 +16,7 @@ export function entryFault(path: string, thrown: unknown, intent: Intent): Fault
   if (thrown instanceof Fault) return thrown;
   // The client has disconnected, so it never sees this error.
   if (thrown instanceof Error && thrown.name === "AbortError") return new Fault(400, "the upload was interrupted");
-  const code = (thrown as NodeJS.ErrnoException | null)?.code ?? "";
+  const code = systemCode(thrown);
   const shown = quoted(path);
   const because = (status: number, message: string) => new Fault(status, message, { cause: thrown });
   switch (code) {

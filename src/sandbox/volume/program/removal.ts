@@ -5,6 +5,7 @@
  */
 import { lstat, rename, rmdir, unlink } from "node:fs/promises";
 import { setImmediate } from "node:timers/promises";
+import { systemCode } from "../../../base/system-code.ts";
 import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { below, namesIn } from "./directory.ts";
@@ -50,7 +51,7 @@ async function isGone(folder: Buffer): Promise<boolean> {
     await rmdir(folder);
     return true;
   } catch (thrown) {
-    const { code } = thrown as NodeJS.ErrnoException;
+    const code = systemCode(thrown);
     if (code === "ENOTEMPTY") return false;
     if (code === "ENOENT") return true;
     // A sandbox has replaced the folder by something else.

@@ -3,6 +3,7 @@ import { closeSync, constants, fstatSync, read as readDescriptor, type Stats } f
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path/posix";
 import { promisify } from "node:util";
+import { systemCode } from "../../../base/system-code.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
 import { linkFile, nameEntry, O_TMPFILE, openNamed } from "./confinement.ts";
@@ -61,7 +62,7 @@ async function takePlace(file: FileHandle, folder: string, name: string, force: 
   try {
     return linkFile(file.fd, folder + name);
   } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== "EEXIST" || !force) throw thrown;
+    if (systemCode(thrown) !== "EEXIST" || !force) throw thrown;
   }
   const aside = `${folder}.${crypto.randomUUID()}`;
   linkFile(file.fd, aside);

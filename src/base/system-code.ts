@@ -1,0 +1,6 @@
+/** Which error of the system was thrown. */
+
+/** The system's error code (`ENOENT`), or an empty string for other errors. */
+export function systemCode(thrown: unknown): string {
+  return thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : "";
+}
