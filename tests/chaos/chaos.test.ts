@@ -86,7 +86,7 @@ async function replace(stage: Stage, hero: Hero): Promise<Hero> {
 }
 
 // Behind runsc: a sample, in the long run of the tests.
-describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const scenarios = chosen(runtime);
 
   test(

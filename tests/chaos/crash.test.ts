@@ -13,7 +13,7 @@ import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";
 
 // Behind runsc it writes the memory, and all else is the same: in the long run of the tests.
-describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const here = new MachineOfFile(`crash-${runtime}`, { runtime });
 
   test("a pause that returned survives a crash of the machine right after it", async () => {

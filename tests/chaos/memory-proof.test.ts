@@ -24,7 +24,7 @@ const LIVES = {
   runsc: { cycles: Math.ceil(CYCLES / 10), ms: LIFE_MS },
 } as const;
 
-describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const { cycles, ms } = LIVES[runtime];
   const server = sharedServer(runtime);
 

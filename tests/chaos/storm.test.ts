@@ -236,7 +236,7 @@ class Storm {
 }
 
 // Behind runsc: in the long run of the tests.
-describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   test(
     `a storm on the real machine: every answer allowed, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`,
     async () => {

@@ -21,8 +21,9 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\bcomesBack\b|\bmayGoOn\b|\bLaterPart\b/, "willResume, isAllowed, LazyPart"],
   [/\bAnswer(?:Body|Head|Lines)\b|\bInnerDoor\b/, "response, or management socket"],
   [/\b(?:on|from) the shelf\b|\bShelf|\bshelve/, "ready pool"],
-  [/\bSeen (?:to fail|before)\b/, "Guards against …: comments describe the present"],
+  [/\bSeen(?:\s+(?:\*|\/\/))?\s+(?:to fail|before)\b/, "Guards against …: comments describe the present"],
   [/management interface/i, "management API"],
+  [/\bbehind (?:crun|runsc|%s)/, "with crun, with runsc"],
   [/\bOneAtATime|\bunmake\b|\bhearLog\b|\bputOffLog\b/, "SerialQueue, removeResources, requestLog, deferLog"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.
@@ -45,7 +46,7 @@ const files = [...sourceFiles(), ...benchFiles(), ...testFiles(), ...pages].filt
 
 test.each(REPLACED.map(([word, instead]) => ({ word, instead })))("$word is called $instead", ({ word }) => {
   const found = files.flatMap(({ path, text }) =>
-    [path, ...text.split("\n")].flatMap((line) => (word.test(line) ? [`${path}: ${line.trim()}`] : [])),
+    Array.from(`${path}\n${text}`.matchAll(new RegExp(word, `${word.flags}g`)), ([match]) => `${path}: ${match}`),
   );
   expect(found).toEqual([]);
 });

@@ -1,5 +1,5 @@
 /**
- * The isolation of sandboxes behind runsc. gVisor decides the outcome of attempts inside; the isolation around it is
+ * The isolation of sandboxes with runsc. gVisor decides the outcome of attempts inside; the isolation around it is
  * inspected from the machine. SANDLOT_TEST_LONG=1 also tries resumed and forked sandboxes.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
@@ -24,7 +24,7 @@ const MIB = 1024 * 1024;
 const GUEST_ENDS_WITHIN_MS = 20_000;
 const LIVES = LONG ? (["booted", "resumed", "forked"] as const) : (["booted"] as const);
 
-describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
+describe.each(LIVES)("a sandbox with runsc, %s", (life) => {
   let sandbox: Sandbox;
   beforeAll(async () => {
     const original = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
@@ -56,7 +56,7 @@ describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
   testIsolation({ runtime: "runsc", life, server, sandbox: () => sandbox });
 });
 
-describe("the network of sandboxes behind runsc", () => {
+describe("the network of sandboxes with runsc", () => {
   const make = (more: { allowInternetAccess?: boolean } = {}) =>
     Sandbox.create({ ...server().options, timeoutMs: 600_000, ...more });
   testNetworkIsolation(

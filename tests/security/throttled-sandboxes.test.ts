@@ -21,7 +21,7 @@ const STORED_MIN_MS = 1_000;
 const TO_THE_DISK: Readonly<Record<RuntimeName, string>> = { crun: "oflag=direct", runsc: "conv=fsync" };
 
 // Behind runsc: in the long run of the tests.
-describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const server = serverOfFile(`throttled-${runtime}`, {
     SANDLOT_READY: "0",
     SANDLOT_WALL: runtime,

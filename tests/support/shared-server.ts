@@ -24,7 +24,7 @@ interface SharedServer {
   readyMs?: number;
 }
 
-/** Sandboxes behind runsc boot slowly, so none is made ahead. */
+/** Sandboxes with runsc boot slowly, so none is made ahead. */
 const SETTINGS: Readonly<Record<RuntimeName, Record<string, string>>> = {
   crun: {},
   runsc: { SANDLOT_WALL: "runsc", SANDLOT_READY: "0" },

@@ -1,4 +1,4 @@
-/** Templates built behind runsc: their steps, their start commands, and their sandboxes. */
+/** Templates built with runsc: their steps, their start commands, and their sandboxes. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, Template, waitForPort } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";
@@ -26,7 +26,7 @@ describe("a template with steps and a start command", () => {
     await Template.build(template, "behind-runsc", { ...server().options, memoryMB: 512 });
   });
 
-  test("is built behind runsc; its sandboxes continue the processes of the start command", async () => {
+  test("is built with runsc; its sandboxes continue the processes of the start command", async () => {
     const made = await Promise.all([1, 2].map(() => Sandbox.create("behind-runsc", server().options)));
     const [first = "", second] = await Promise.all(made.map(answerOf));
     expect(first).toMatch(/^\d+$/);

@@ -1,5 +1,5 @@
 /**
- * Resource bombs behind runsc, in long runs only. The limits are around gVisor's kernel: exceeding them may end the
+ * Resource bombs with runsc, in long runs only. The limits are around gVisor's kernel: exceeding them may end the
  * sandbox with its kernel, and never affects others.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
@@ -31,7 +31,7 @@ while True:
     except RuntimeError: time.sleep(0.1)'`,
 };
 
-describe.if(LONG)("a bomb behind runsc", () => {
+describe.if(LONG)("a bomb with runsc", () => {
   const server = sharedServer("runsc");
   let neighbour: Sandbox;
   beforeAll(async () => {

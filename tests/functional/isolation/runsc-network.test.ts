@@ -1,5 +1,5 @@
 /**
- * Packets that leave a sandbox behind runsc, after a create, a resume and, with SANDLOT_TEST_LONG=1, a fork. The
+ * Packets that leave a sandbox with runsc, after a create, a resume and, with SANDLOT_TEST_LONG=1, a fork. The
  * network stack of runsc, not the machine's kernel, chooses the source address, and the firewall drops packets with
  * another address than the slot's.
  */
@@ -70,7 +70,7 @@ const lead: Record<LifeOfSandbox, () => Promise<Sandbox>> = {
   },
 };
 
-describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
+describe.each(LIVES)("a sandbox with runsc, %s", (life) => {
   let sandbox: Sandbox;
   beforeAll(async () => {
     sandbox = await lead[life]();

@@ -1,4 +1,4 @@
-/** A ready sandbox behind runsc receives its settings in a file, which its sentry has to read again. */
+/** A ready sandbox with runsc receives its settings in a file, which its sentry has to read again. */
 import { expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
@@ -6,7 +6,7 @@ import { readySandbox } from "../../support/ready-sandbox.ts";
 
 const here = new MachineOfFile("runsc-ready", { runtime: "runsc" });
 
-test("a ready sandbox behind runsc gets the settings of its create request", async () => {
+test("a ready sandbox with runsc gets the settings of its create request", async () => {
   const ready = await readySandbox(here);
   const envVars = { OF_MINE: "x".repeat(9_000) };
   const { id } = await here.machine.create({ ...request, envVars, egress: "open", accessTokens: ["token"] });

@@ -1,4 +1,4 @@
-/** Volumes of sandboxes behind runsc, through the official client, and attacks of such a sandbox through one. */
+/** Volumes of sandboxes with runsc, through the official client, and attacks of such a sandbox through one. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, type Volume } from "e2b";
 import { holdAgainstSwaps } from "../../security/attacks/swapped-places.ts";

@@ -1,4 +1,4 @@
-/** A server with sandboxes behind runsc, through the SDK: all client operations, and what survives the server. */
+/** A server whose sandboxes use runsc, through the SDK: all client operations, and what survives the server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -82,7 +82,7 @@ function changeABit(file: string): void {
   writeFileSync(file, bytes);
 }
 
-describe("a sandbox behind runsc", () => {
+describe("a sandbox with runsc", () => {
   let sandbox: Sandbox;
   beforeAll(async () => {
     sandbox = await create();

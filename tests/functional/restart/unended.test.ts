@@ -1,7 +1,7 @@
 /**
- * Sandboxes that do not end on request, because their disk does not answer and their writers block in the kernel. Seen
- * before: the server waited for the end once per tree of cgroups, minutes in all, and then reported it done while the
- * process lived; its slot and disk were given away, and a start took as long for each such sandbox.
+ * Sandboxes that do not end on request, because their disk does not answer and their writers block in the kernel.
+ * Guards against a server that waits once per tree of cgroups, reports the end while a process lives, and gives its
+ * slot and disk away.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

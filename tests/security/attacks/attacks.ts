@@ -21,7 +21,7 @@ export interface Attack {
   either?: true;
   /** Its sandbox tests run behind both isolation runtimes, if they are in tests/security/network-isolation.ts. */
   behindBoth?: true;
-  /** Its tests behind runsc, where the others are of sandboxes behind crun. */
+  /** Its tests with runsc, where the others are of sandboxes with crun. */
   behindRunsc?: readonly Reference[];
   /** The part of the attack that is not held, and why: for both isolation runtimes. */
   open?: string;
