@@ -32,7 +32,7 @@ export const READY_CHECK_MS = 1_000;
 const READY_STARTS_AT_ONCE_MAX = 4;
 const READY_DISCARDS_AT_ONCE = 4;
 /** Maximum number of templates whose demand is tracked. */
-const READY_STOCKS_MAX = 256;
+const READY_TEMPLATES_MAX = 256;
 
 export interface ReadyPoolParts {
   /** Starts a sandbox that no client waits for. */
@@ -56,7 +56,7 @@ export interface ReadyPoolParts {
 }
 
 export class ReadyPool {
-  readonly #stocks = new Map<string, TemplatePool>();
+  readonly #pools = new Map<string, TemplatePool>();
   readonly #background: Background;
   readonly #discards = new Semaphore(READY_DISCARDS_AT_ONCE);
   /** Counts of all creates, also of templates without ready sandboxes. */
@@ -79,12 +79,12 @@ export class ReadyPool {
   /** Sets the minimum for these templates; others are kept only for demand. */
   keep(kept: readonly KeptReady[]): void {
     const floors = floorsOf(kept);
-    for (const [key, stock] of this.#stocks) if (!floors.has(key)) stock.floor = 0;
+    for (const [key, pool] of this.#pools) if (!floors.has(key)) pool.floor = 0;
     for (const [key, each] of floors) {
-      const stock = this.#stocks.get(key) ?? new TemplatePool(each);
-      this.#stocks.set(key, stock);
-      if (stock.floor !== each.count) stock.isUnfit = false;
-      stock.floor = each.count;
+      const pool = this.#pools.get(key) ?? new TemplatePool(each);
+      this.#pools.set(key, pool);
+      if (pool.floor !== each.count) pool.isUnfit = false;
+      pool.floor = each.count;
     }
     this.#checkSafely();
   }
@@ -95,12 +95,12 @@ export class ReadyPool {
     this.#isSuspended = isSuspended;
     if (isSuspended !== wasGivenUp) this.#checkSafely();
     return (
-      this.#discarding > 0 || [...this.#stocks.values()].some(({ ready, making }) => ready.length + making.size > 0)
+      this.#discarding > 0 || [...this.#pools.values()].some(({ ready, making }) => ready.length + making.size > 0)
     );
   }
 
   lost(id: string): void {
-    for (const { ready } of this.#stocks.values()) {
+    for (const { ready } of this.#pools.values()) {
       const at = ready.findIndex((each) => each.id === id);
       if (at >= 0) ready.splice(at, 1);
     }
@@ -109,8 +109,8 @@ export class ReadyPool {
 
   /** Drops the demand for templates that can no longer be requested. */
   forget(isGone: (beginning: StartSpec) => boolean): void {
-    const gone = [...this.#stocks.values()].filter(isGone);
-    for (const stock of gone) stock.demand = new Demand();
+    const gone = [...this.#pools.values()].filter(isGone);
+    for (const pool of gone) pool.demand = new Demand();
     if (gone.length > 0) this.#checkIn(0);
   }
 
@@ -119,16 +119,15 @@ export class ReadyPool {
     const now = this.parts.clock.now();
     if (now - this.#askedAt > READY_REFILL_DELAY_MS) this.#burstAt = now;
     this.#askedAt = now;
-    const stock = this.#asked(wanted);
+    const pool = this.#asked(wanted);
     // Starts without an owner, such as copies of an internal checkpoint, never come from the pool and are not counted.
-    const counted =
-      stock !== undefined ? [this.#counts, stock.counts] : wanted.owner !== undefined ? [this.#counts] : [];
-    const ready = stock && this.#takeReady(stock);
+    const counted = pool !== undefined ? [this.#counts, pool.counts] : wanted.owner !== undefined ? [this.#counts] : [];
+    const ready = pool && this.#takeReady(pool);
     if (ready !== undefined) {
       for (const counts of counted) counts.hits++;
       return ready;
     }
-    const joined = await stock?.unclaimed[0]?.claim();
+    const joined = await pool?.unclaimed[0]?.claim();
     if (joined !== undefined) {
       for (const counts of counted) counts.joined++;
       return joined;
@@ -152,37 +151,37 @@ export class ReadyPool {
   async close(): Promise<void> {
     this.#closed = true;
     this.#next?.timer.cancel();
-    for (const stock of this.#stocks.values()) this.#trim(stock, 0);
-    this.#stocks.clear();
+    for (const pool of this.#pools.values()) this.#trim(pool, 0);
+    this.#pools.clear();
     await this.#background.settled();
   }
 
   #asked(wanted: StartSpec & { owner?: string | undefined }): TemplatePool | undefined {
     const key = keyOf(wanted);
     const { owner } = wanted;
-    if (owner === undefined || !this.parts.followsDemand || this.#closed) return this.#stocks.get(key);
-    const stock = this.#stocks.get(key) ?? this.#newStock(wanted);
-    if (stock === undefined) return undefined;
-    stock.demand.note(owner, this.parts.clock.now());
+    if (owner === undefined || !this.parts.followsDemand || this.#closed) return this.#pools.get(key);
+    const pool = this.#pools.get(key) ?? this.#newPool(wanted);
+    if (pool === undefined) return undefined;
+    pool.demand.note(owner, this.parts.clock.now());
     // Keeps the map ordered by last request.
-    this.#stocks.delete(key);
-    this.#stocks.set(key, stock);
+    this.#pools.delete(key);
+    this.#pools.set(key, pool);
     this.#checkIn(READY_CHECK_MS);
-    return stock;
+    return pool;
   }
 
-  /** Replaces the least recently requested empty stock when there are too many. */
-  #newStock(wanted: StartSpec): TemplatePool | undefined {
-    if (this.#stocks.size >= READY_STOCKS_MAX) {
-      const idle = [...this.#stocks].find(([, { floor, ready, making }]) => floor + ready.length + making.size === 0);
+  /** Replaces the least recently requested empty pool of a template when there are too many. */
+  #newPool(wanted: StartSpec): TemplatePool | undefined {
+    if (this.#pools.size >= READY_TEMPLATES_MAX) {
+      const idle = [...this.#pools].find(([, { floor, ready, making }]) => floor + ready.length + making.size === 0);
       if (idle === undefined) return undefined;
-      this.#stocks.delete(idle[0]);
+      this.#pools.delete(idle[0]);
     }
     return new TemplatePool(wanted);
   }
 
-  #takeReady(stock: TemplatePool): string | undefined {
-    for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
+  #takeReady(pool: TemplatePool): string | undefined {
+    for (let ready = pool.ready.shift(); ready !== undefined; ready = pool.ready.shift()) {
       this.#checkIn(READY_REFILL_DELAY_MS);
       if (this.parts.thaw(ready.id)) return ready.id;
     }
@@ -214,35 +213,35 @@ export class ReadyPool {
     this.#next = undefined;
     if (this.#closed) return;
     const now = this.parts.clock.now();
-    const stocks = [...this.#stocks.values()];
-    const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
-    const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    if (this.#isSuspended) for (const stock of stocks) stock.target = 0;
-    else setTargets(stocks.toReversed(), this.parts.room(ready, held), now);
-    for (const [key, stock] of this.#stocks) {
-      this.#trim(stock, stock.target);
-      if (stock.missing > 0 && stock.retryAt > now) this.#checkIn(stock.retryAt - now);
-      if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
+    const pools = [...this.#pools.values()];
+    const ready = pools.reduce((sum, pool) => sum + pool.ready.length, 0);
+    const held = pools.reduce((sum, pool) => sum + pool.heldBytes, 0);
+    if (this.#isSuspended) for (const pool of pools) pool.target = 0;
+    else setTargets(pools.toReversed(), this.parts.room(ready, held), now);
+    for (const [key, pool] of this.#pools) {
+      this.#trim(pool, pool.target);
+      if (pool.missing > 0 && pool.retryAt > now) this.#checkIn(pool.retryAt - now);
+      if (pool.floor === 0 && pool.making.size === 0 && pool.demand.isOver(now)) this.#pools.delete(key);
     }
-    for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
+    for (let pool = this.#neediest(now); pool !== undefined; pool = this.#neediest(now)) this.#start(pool);
     this.parts.report(this.report());
     // Room and demand change by themselves.
-    if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#checkIn(READY_CHECK_MS);
+    if ([...this.#pools.values()].some(({ demand }) => !demand.isOver(now))) this.#checkIn(READY_CHECK_MS);
   }
 
-  #trim(stock: TemplatePool, count: number): void {
-    for (const { id } of stock.ready.splice(count)) this.#discard(id);
+  #trim(pool: TemplatePool, count: number): void {
+    for (const { id } of pool.ready.splice(count)) this.#discard(id);
   }
 
-  /** The stock to start next: one below its minimum, then the emptiest. */
+  /** The template's pool to start next: one below its minimum, then the emptiest. */
   #neediest(now: number): TemplatePool | undefined {
-    const stocks = [...this.#stocks.values()];
-    const making = stocks.reduce((sum, stock) => sum + stock.making.size, 0);
+    const pools = [...this.#pools.values()];
+    const making = pools.reduce((sum, pool) => sum + pool.making.size, 0);
     const places = this.#placesMax - this.#served - making;
     if (places < 1) return undefined;
     const fullness = ({ size, floor, target }: TemplatePool) => (size < floor ? size / floor - 1 : size / target);
-    const needy = stocks.filter((stock) => stock.missing > 0 && stock.retryAt <= now);
-    const urgent = needy.filter((stock) => !this.#canWait(stock, now));
+    const needy = pools.filter((pool) => pool.missing > 0 && pool.retryAt <= now);
+    const urgent = needy.filter((pool) => !this.#canWait(pool, now));
     if (urgent.length < needy.length) this.#checkIn(READY_REFILL_DELAY_MS);
     return urgent.sort((one, other) => fullness(one) - fullness(other))[0];
   }
@@ -261,28 +260,27 @@ export class ReadyPool {
   }
 
   /** The new sandbox belongs to the create that has claimed it, or waits in the pool. */
-  #start(stock: TemplatePool): void {
+  #start(pool: TemplatePool): void {
     const event = "sandbox could not be made ready";
     const making = new PendingStart();
-    stock.making.add(making);
+    pool.making.add(making);
     this.#background.run(event, async () => {
       try {
-        const id = await this.parts.startAhead(stock);
-        if (!making.resolve(id)) await this.#addReady(stock, making, id);
+        const id = await this.parts.startAhead(pool);
+        if (!making.resolve(id)) await this.#addReady(pool, making, id);
       } catch (error) {
-        this.#failed(stock, event, error);
+        this.#failed(pool, event, error);
       } finally {
         making.resolve(undefined);
-        stock.making.delete(making);
+        pool.making.delete(making);
         this.#checkSafely();
       }
     });
   }
 
-  async #addReady(stock: TemplatePool, making: PendingStart, id: string): Promise<void> {
+  async #addReady(pool: TemplatePool, making: PendingStart, id: string): Promise<void> {
     const bytes = this.parts.bytesOf(id);
-    const isWanted = () =>
-      !this.#closed && this.#stocks.get(keyOf(stock)) === stock && stock.ready.length < stock.target;
+    const isWanted = () => !this.#closed && this.#pools.get(keyOf(pool)) === pool && pool.ready.length < pool.target;
     try {
       if (isWanted()) await this.parts.stop(id);
     } catch (error) {
@@ -292,15 +290,15 @@ export class ReadyPool {
     if (making.isClaimed) {
       this.parts.thaw(id);
       making.resolve(id);
-    } else if (isWanted()) stock.put({ id, bytes });
+    } else if (isWanted()) pool.put({ id, bytes });
     else this.#discard(id);
   }
 
-  #failed(stock: TemplatePool, event: string, error: unknown): void {
+  #failed(pool: TemplatePool, event: string, error: unknown): void {
     this.parts.log.write({ level: "error", event, error: described(error) });
-    stock.retryAt = this.parts.clock.now() + READY_RETRY_MS;
+    pool.retryAt = this.parts.clock.now() + READY_RETRY_MS;
     // A checkpoint that does not fit this machine, or is gone, is not retried.
-    if (stock.checkpoint !== null && error instanceof Fault && error.status < 500) stock.isUnfit = true;
+    if (pool.checkpoint !== null && error instanceof Fault && error.status < 500) pool.isUnfit = true;
   }
 
   #discard(id: string): void {
@@ -316,7 +314,7 @@ export class ReadyPool {
   }
 
   report(): PoolReport {
-    const parts = [...this.#stocks.values()].map((stock) => stock.report());
+    const parts = [...this.#pools.values()].map((pool) => pool.report());
     const short = this.#isSuspended && { isShortOfMemory: true as const };
     return { templates: byTemplate(parts), ...this.#counts, ...short };
   }

@@ -1,6 +1,6 @@
 /**
- * Sets the target of each stock: the operator's minimum in any case, and more for demand as far as there is room. Teams
- * get that room in turn, one sandbox at a time, and none of them gets all of it.
+ * Sets the target of each template's pool: the operator's minimum in any case, and more for demand as far as there is
+ * room. Teams get that room in turn, one sandbox at a time, and none of them gets all of it.
  */
 import type { TemplatePool } from "./template-pool.ts";
 
@@ -12,22 +12,22 @@ export interface Room {
   bytes: number;
 }
 
-/** `stocks` are in the order of their last request, newest first. */
-export function setTargets(stocks: readonly TemplatePool[], room: Room, now: number): void {
+/** `pools` are in the order of their last request, newest first. */
+export function setTargets(pools: readonly TemplatePool[], room: Room, now: number): void {
   const left = { ...room };
-  for (const stock of stocks) {
-    stock.target = stock.floor;
-    spend(left, stock.floor, stock.bytesEach);
+  for (const pool of pools) {
+    pool.target = pool.floor;
+    spend(left, pool.floor, pool.bytesEach);
   }
-  let turns = [...Map.groupBy(stocks, ({ demand }) => demand.owner).values()].map((own) => ({
+  let turns = [...Map.groupBy(pools, ({ demand }) => demand.owner).values()].map((own) => ({
     own,
     share: { places: Math.max(1, Math.floor(room.places * READY_OWNERS_PART)), bytes: room.bytes * READY_OWNERS_PART },
   }));
   while (turns.length > 0) {
     turns = turns.filter(({ own, share }) => {
       const fits = ({ places, bytes }: Room, { bytesEach }: TemplatePool) => places >= 1 && bytes >= bytesEach;
-      const isShort = (stock: TemplatePool) =>
-        stock.target < stock.demand.wanted(now) && fits(left, stock) && fits(share, stock);
+      const isShort = (pool: TemplatePool) =>
+        pool.target < pool.demand.wanted(now) && fits(left, pool) && fits(share, pool);
       const next = own.find(isShort);
       if (next === undefined) return false;
       next.target++;

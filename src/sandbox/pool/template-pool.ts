@@ -93,7 +93,7 @@ export class TemplatePool {
 }
 
 /**
- * Sandboxes share a stock only if everything that their start depends on is equal, the isolation runtime first of all.
+ * Sandboxes share a pool only if everything that their start depends on is equal, the isolation runtime first of all.
  */
 export function keyOf({ kind, checkpoint }: StartSpec): string {
   const { wall = null, sharesMemory = false, image, cpuCount, memoryMB, diskSizeMB } = kind;
