@@ -38,7 +38,7 @@ export interface DiskOrigin {
   copy: boolean;
 }
 
-export interface Start {
+export interface StartRequest {
   id: string;
   kind: SandboxKind;
   egress: Egress;
@@ -56,7 +56,7 @@ export interface Start {
   removeResources(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
-interface Boot extends Start {
+interface Boot extends StartRequest {
   origin: DiskOrigin | undefined;
   guestFolder: string;
   runtimes: Runtimes;
@@ -133,7 +133,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
 
 /** Writes the record of a sandbox whose processes exist, and returns it. */
 export function writeNewRecord(
-  { id, kind, egress, folder, cgroup }: Start,
+  { id, kind, egress, folder, cgroup }: StartRequest,
   made: Omit<SandboxRecord, "id" | "kind" | "egress" | "cgroup" | "pidStartTicks">,
 ): SandboxRecord {
   const pidStartTicks = startTicks(made.pid);

@@ -6,7 +6,7 @@ import { Fault } from "../contract/fault.ts";
 import type { RuntimeName } from "../contract/internal/host.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
-import { type Start, writeNewRecord } from "./booting.ts";
+import { type StartRequest, writeNewRecord } from "./booting.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
@@ -19,7 +19,7 @@ import type { ProcessedContent } from "./volume/content.ts";
 import { requireVolumeFiles } from "./volume-files.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
 
-interface RestoreRequest extends Start {
+interface RestoreRequest extends StartRequest {
   checkpoint: CheckpointFolder;
   memory: MemoryFacts;
   /** The new sandbox is a copy, not the sandbox that was checkpointed. */

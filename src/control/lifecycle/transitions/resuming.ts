@@ -30,7 +30,7 @@ export interface ResumeOptions {
   note?: string;
 }
 
-interface Start {
+interface ResumeUnderWay {
   /** Execution ids of the paused run and of the new one. */
   from: string;
   to: string;
@@ -40,7 +40,7 @@ interface Start {
 }
 
 export class Resuming {
-  readonly #underWay = new Map<string, Start>();
+  readonly #underWay = new Map<string, ResumeUnderWay>();
 
   constructor(private readonly core: LifecycleCore) {}
 
@@ -48,7 +48,7 @@ export class Resuming {
    * The start in progress that this row belongs to. A start whose run is already over does not count, even if its
    * promise has not settled yet.
    */
-  underWay({ id, state, executionId }: Sandbox): Start | undefined {
+  underWay({ id, state, executionId }: Sandbox): ResumeUnderWay | undefined {
     const start = this.#underWay.get(id);
     const isMeant =
       (state === "paused" && executionId === start?.from) || (state === "resuming" && executionId === start?.to);
