@@ -19,7 +19,7 @@ import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
 import { RunscRuntime } from "../sandbox/runtime/runsc/runsc-runtime.ts";
 import { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import { hasUnrecorded, isAlive, recordsIn } from "../sandbox/sandbox-record.ts";
-import { ProcessedContent } from "../sandbox/volume/content.ts";
+import { VolumeContentProcesses } from "../sandbox/volume/content.ts";
 import { Volumes } from "../sandbox/volume/volume-disks.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { IdRanges } from "../system/id-ranges.ts";
@@ -90,6 +90,6 @@ export async function openParts(options: MachineOptions) {
   // Held for as long as the server runs, whatever its sandboxes and builds use.
   if (options.ownImage !== undefined) images.hold(options.ownImage);
   const volumes = await Volumes.open(data, mounts);
-  const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));
+  const content = new VolumeContentProcesses(volumes, join(data.runFolder, "volume-content"));
   return { runtimes, network, ranges, disks, mounts, dns, checkpoints, images, volumes, content, guests };
 }

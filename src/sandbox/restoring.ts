@@ -15,7 +15,7 @@ import { inheritedFiles, makeBootIdFile, makeControlSecret, meminfoMount, writeM
 import type { Runtime } from "./runtime/runtime.ts";
 import { isAlive, type SandboxRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
-import type { ProcessedContent } from "./volume/content.ts";
+import type { VolumeContentProcesses } from "./volume/content.ts";
 import { requireVolumeFiles } from "./volume-files.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
 
@@ -26,7 +26,7 @@ interface RestoreRequest extends StartRequest {
   copy: boolean;
   runtimeName: RuntimeName;
   runtime: Runtime;
-  content: ProcessedContent;
+  content: VolumeContentProcesses;
   /** Waits for a place among concurrent restores. Only light preparation runs before it. */
   turn(): Promise<Disposable>;
 }

@@ -32,7 +32,7 @@ import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
-import type { ProcessedContent } from "./volume/content.ts";
+import type { VolumeContentProcesses } from "./volume/content.ts";
 import type { Volumes } from "./volume/volume-disks.ts";
 
 /**
@@ -57,7 +57,7 @@ interface StartingParts {
   guests: Pick<GuestFolders, "hold">;
   images: Images;
   volumes: Volumes;
-  content: ProcessedContent;
+  content: VolumeContentProcesses;
   cgroup: string;
   /** Removes what was made for a sandbox that failed to start. Never throws. */
   removeResources(leftovers: Leftovers): Promise<void>;

@@ -5,12 +5,12 @@
 import { Fault } from "../contract/fault.ts";
 import type { VolumeMount } from "../contract/internal/host.ts";
 import type { OpenFile, Runtime } from "./runtime/runtime.ts";
-import type { ProcessedContent } from "./volume/content.ts";
+import type { VolumeContentProcesses } from "./volume/content.ts";
 
 /** Returns files that have grown, with their sizes. Throws Fault 422 for the first that does not fit. */
 export async function requireVolumeFiles(
   runtime: Pick<Runtime, "openFiles">,
-  content: Pick<ProcessedContent, "sizes">,
+  content: Pick<VolumeContentProcesses, "sizes">,
   images: string,
   mounts: readonly VolumeMount[],
 ): Promise<Map<string, number>> {

@@ -29,7 +29,7 @@ interface Worker {
   idle: Timer | undefined;
 }
 
-export class ProcessedContent implements VolumeContent {
+export class VolumeContentProcesses implements VolumeContent {
   readonly #workers = new Map<string, Worker>();
   readonly #turns = new KeyedQueue();
   #program: Promise<string> | undefined;

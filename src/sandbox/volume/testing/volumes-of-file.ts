@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DataFolder } from "../../../system/data-folder.ts";
 import { Mounts } from "../../../system/mount/mounts.ts";
-import { ProcessedContent } from "../content.ts";
+import { VolumeContentProcesses } from "../content.ts";
 import { Volumes } from "../volume-disks.ts";
 
 /** On a real disk: images are stored here. */
@@ -15,7 +15,7 @@ export class VolumesOfFile {
   data!: DataFolder;
   mounts!: Mounts;
   volumes!: Volumes;
-  content!: ProcessedContent;
+  content!: VolumeContentProcesses;
 
   constructor() {
     beforeAll(async () => {
@@ -33,7 +33,7 @@ export class VolumesOfFile {
   async open(idleMs?: number): Promise<void> {
     this.mounts = new Mounts();
     this.volumes = await Volumes.open(this.data, this.mounts, idleMs);
-    this.content = new ProcessedContent(this.volumes, join(this.data.runFolder, "volume-content"));
+    this.content = new VolumeContentProcesses(this.volumes, join(this.data.runFolder, "volume-content"));
   }
 
   async close(): Promise<void> {
