@@ -2,9 +2,9 @@
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { LONG } from "../src/base/testing/long.ts";
 import { TIMED_MARK } from "../src/base/testing/timed.ts";
 import { PROJECT } from "./conventions/source-files.ts";
-import { LONG } from "./support/long.ts";
 import { SERVER_LOGS, serverLinesIn } from "./support/server-log.ts";
 import { expectedMs, recordMs } from "./timings.ts";
 

@@ -6,6 +6,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../src/base/testing/long.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
 import { type Config, loadConfig } from "../src/cli/settings/config.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
@@ -21,7 +22,6 @@ import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneO
 import { printSummary } from "./summary.ts";
 import { buildContainerImage, containerImageSteps } from "./support/container-image.ts";
 import { debianRootSteps } from "./support/debian-root.ts";
-import { LONG } from "./support/long.ts";
 import { OWN_MOUNTS } from "./support/own-mounts.ts";
 import { s3ServerSteps } from "./support/s3-server.ts";
 import { newDataFolder, removeServersOf, removeStaleServers, runFoldersLeftBy } from "./support/server.ts";

@@ -2,6 +2,7 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { LONG } from "../base/testing/long.ts";
 import { Fault } from "../contract/fault.ts";
 import { FakeHost } from "../host/testing/fake-host.ts";
 import type { Store } from "../store/store.ts";
@@ -17,7 +18,7 @@ import { headersOf, makeTenant, type Tenant } from "./testing/tenant.ts";
 const SOON_MS = 30 * TEAM_DELETION_RETRY_MIN_MS;
 /** More than the deletion of one team has. */
 const OPERATIONS_MAX = 400;
-const KILLED_EVERY = process.env.SANDLOT_TEST_LONG === "1" ? 1 : 9;
+const KILLED_EVERY = LONG ? 1 : 9;
 
 let fixture: ControlFixture;
 let red: Tenant;

@@ -9,12 +9,12 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../../src/base/testing/long.ts";
 import { SEED } from "../../src/base/testing/seed.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { base, type Ready, requestOf, run } from "../support/building.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
 import { shell } from "../support/inside.ts";
-import { LONG } from "../support/long.ts";
 import { MachineOfFile } from "../support/machine-of-file.ts";
 
 /** It blows until so many builds are over, or for so long; and on until each of these was seen, for so much longer. */

@@ -9,10 +9,10 @@
  * CRIU was killed, another after the guest was killed, and a snapshot that did not report a process lost with CRIU.
  */
 import { describe, expect, test } from "bun:test";
+import { LONG } from "../../src/base/testing/long.ts";
 import { SEED } from "../../src/base/testing/seed.ts";
 import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
-import { LONG } from "../support/long.ts";
 import { foldersOfFile } from "../support/server-of-file.ts";
 import { OPERATIONS, type Operation } from "./operations.ts";
 import { type Hero, leaks, measurePace, newHero, play, type Scenario, titleOf } from "./scenario.ts";

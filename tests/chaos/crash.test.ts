@@ -6,9 +6,9 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../../src/base/testing/long.ts";
 import { RUNTIME_NAMES } from "../../src/contract/runtime-name.ts";
 import { run } from "../../src/system/command.ts";
-import { LONG } from "../support/long.ts";
 import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";
 

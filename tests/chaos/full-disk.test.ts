@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { systemCode } from "../../src/base/system-code.ts";
+import { LONG } from "../../src/base/testing/long.ts";
 import { prepareStoreFiles } from "../../src/images/disk/store-files.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { aSandbox, NOW, template } from "../../src/store/testing/rows.ts";
-import { LONG } from "../support/long.ts";
 import { newDataFolder } from "../support/server.ts";
 import { SmallFilesystem } from "./small-filesystem.ts";
 

@@ -8,8 +8,8 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { RUNTIME_NAMES } from "../../src/contract/runtime-name.ts";
-import { LONG } from "../support/long.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { until } from "../support/until.ts";
 import { LEDGER_PORT, Ledger, type LedgerReport } from "./ledger.ts";

@@ -8,6 +8,7 @@
  * the storm to minutes.
  */
 import { describe, expect, test } from "bun:test";
+import { LONG } from "../../src/base/testing/long.ts";
 import { SEED } from "../../src/base/testing/seed.ts";
 import type { Host } from "../../src/contract/internal/host.ts";
 import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
@@ -18,7 +19,6 @@ import { hostWith } from "../../src/host/testing/serialised-host.ts";
 import type { Sandbox } from "../../src/store/sandboxes.ts";
 import type { Store } from "../../src/store/store.ts";
 import { census } from "../support/census.ts";
-import { LONG } from "../support/long.ts";
 import { RealServer } from "../support/real-server.ts";
 import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";

@@ -5,13 +5,13 @@
  */
 import { expect, test } from "bun:test";
 import { Sandbox, Template } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { SEED } from "../../src/base/testing/seed.ts";
 import type { BuildRequest, Host } from "../../src/contract/internal/host.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import { hostWith } from "../../src/host/testing/serialised-host.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
-import { LONG } from "../support/long.ts";
 import { RealServer } from "../support/real-server.ts";
 import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";

@@ -8,10 +8,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Task } from "../../bench/context.ts";
 import type { Report } from "../../bench/figures/report.ts";
+import { LONG } from "../../src/base/testing/long.ts";
 import { timed } from "../../src/base/testing/timed.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { MountNamespace } from "../../src/system/mount/mount-namespace.ts";
-import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 
 /** The most that each may be of its floor. Lower a bound when the row has become faster for good; never raise one. */

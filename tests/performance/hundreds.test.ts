@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { LONG } from "../support/long.ts";
+import { LONG } from "../../src/base/testing/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 
 const COUNT = 270;

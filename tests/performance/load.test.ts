@@ -6,13 +6,13 @@ import { expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { timed } from "../../src/base/testing/timed.ts";
 import { Network } from "../../src/sandbox/network/network.ts";
 import { recordsIn } from "../../src/sandbox/sandbox-record.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { ID_TABLES_KEPT } from "../../src/system/mount/id-mapping.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
-import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 

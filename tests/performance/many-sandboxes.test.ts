@@ -1,9 +1,9 @@
 /** Many sandboxes at once: each is separate, works, and ends with nothing left behind. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { census, NOTHING, settledCensus } from "../support/census.ts";
 import { startListening } from "../support/listening.ts";
-import { LONG } from "../support/long.ts";
 import { rawRequest } from "../support/raw-request.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 

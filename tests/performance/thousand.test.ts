@@ -5,11 +5,11 @@
 import { expect, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { recordsIn } from "../../src/sandbox/sandbox-record.ts";
 import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
-import { LONG } from "../support/long.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { foldersOfFile } from "../support/server-of-file.ts";
 

@@ -5,13 +5,13 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync, readlinkSync } from "node:fs";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { cgroupTrees } from "../../src/system/cgroup/cgroups.ts";
 import { freezerOf, processesBelow } from "../../src/system/cgroup/freezer.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../src/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
-import { LONG } from "../support/long.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { brought, forked, resumed } from "./attacks/ways-to-start.ts";
 import { testIsolation } from "./isolation.ts";

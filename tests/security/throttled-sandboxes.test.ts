@@ -5,8 +5,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
-import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 
 const MIB = 1024 * 1024;

@@ -5,10 +5,10 @@
 import { readFileSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { LONG } from "../../src/base/testing/long.ts";
 import type { Config } from "../../src/cli/settings/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { debianStep } from "./debian-root.ts";
-import { LONG } from "./long.ts";
 import { StockMachine } from "./stock-machine.ts";
 
 const PROJECT = join(import.meta.dir, "../..");

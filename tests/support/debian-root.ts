@@ -3,10 +3,10 @@
  * reverse proxies, ACME. Made before the tests, which have no package servers.
  */
 import { existsSync } from "node:fs";
+import { LONG } from "../../src/base/testing/long.ts";
 import type { Config } from "../../src/cli/settings/config.ts";
 import { fetchDebian } from "../../src/setup/fetching.ts";
 import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
-import { LONG } from "./long.ts";
 
 const PACKAGES = ["nginx-light", "caddy", "haproxy", "certbot", "lego", "pebble"];
 /** Increase the number when the packages change. */

@@ -1,8 +1,8 @@
 /** A small S3 server from the npm registry. It is installed before the tests, which have no package servers. */
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../../src/base/testing/long.ts";
 import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
-import { LONG } from "./long.ts";
 import { npm } from "./npm.ts";
 
 /** A maintained copy of s3rver. */

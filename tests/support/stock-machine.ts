@@ -6,12 +6,12 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { LONG } from "../../src/base/testing/long.ts";
 import type { Config } from "../../src/cli/settings/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { run } from "../../src/system/command.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
 import { debianStep } from "./debian-root.ts";
-import { LONG } from "./long.ts";
 import { npm } from "./npm.ts";
 
 const PROJECT = join(import.meta.dir, "../..");

@@ -1,8 +1,8 @@
 /** Which built-in templates a test file needs, by its folder. */
+import { LONG } from "../../src/base/testing/long.ts";
 import type { Config } from "../../src/cli/settings/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { templateImageSteps } from "../../src/setup/template-image.ts";
-import { LONG } from "./long.ts";
 
 const ALL = ["code-interpreter-v1", "mcp-gateway", "desktop"];
 

@@ -1,6 +1,6 @@
 /** Workloads: large amounts of memory, threads and processes. */
 import { expect } from "bun:test";
-import { LONG } from "../support/long.ts";
+import { LONG } from "../../src/base/testing/long.ts";
 import type { Workload } from "./workload.ts";
 
 const THREADS = 500;

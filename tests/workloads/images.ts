@@ -1,10 +1,10 @@
 /**
  * The root filesystems of the workload tests: programs that agents really run, from Debian. Built once by the test run.
  */
+import { LONG } from "../../src/base/testing/long.ts";
 import type { Config } from "../../src/cli/settings/config.ts";
 import { debianImageStep } from "../../src/setup/base-image.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
-import { LONG } from "../support/long.ts";
 
 const TEST_FILE = "tests/workloads/workloads.test.ts";
 

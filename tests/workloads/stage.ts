@@ -1,11 +1,11 @@
 /** One sandbox on the real machine, used through the unmodified SDK, and paused and resumed under a running program. */
 import { expect } from "bun:test";
 import { Sandbox } from "e2b";
+import { LONG } from "../../src/base/testing/long.ts";
 import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import { census, settledCensus } from "../support/census.ts";
-import { LONG } from "../support/long.ts";
 import { Conversation } from "./conversation.ts";
 import type { Workload } from "./workload.ts";
 

@@ -5,6 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
+import { LONG } from "../../src/base/testing/long.ts";
 import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import { Machine } from "../../src/host/machine.ts";
@@ -14,7 +15,6 @@ import { teardown } from "../../src/setup/teardown.ts";
 import { attempt, run } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
-import { LONG } from "../support/long.ts";
 import { newDataFolder } from "../support/server.ts";
 import { browsers } from "./browsers.ts";
 import type { Conversation } from "./conversation.ts";

@@ -5,10 +5,11 @@
  */
 import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
+import { LONG } from "./long.ts";
 import { SEED } from "./seed.ts";
 
 const CASES = 1_500;
-const LONGER = process.env.SANDLOT_TEST_LONG === "1" ? 100 : 1;
+const LONGER = LONG ? 100 : 1;
 const INPUT_MAX = 64 * 1024;
 /** Maximum time for one input; a regular expression with catastrophic backtracking exceeds it at once. */
 const CASE_MAX_MS = 30_000;

@@ -13,6 +13,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
+import { LONG } from "../../base/testing/long.ts";
 import { timed } from "../../base/testing/timed.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
@@ -172,7 +173,7 @@ test("a client that disconnects leaves no temporary file", async () => {
 // Guards against calls that block the event loop (a response took 696 ms), and a slice as large as a part (259 MiB
 // more).
 timed("large parts are joined in constant memory, while other requests are answered", async () => {
-  const { paths, sha256: expected } = writeParts(3, process.env.SANDLOT_TEST_LONG === "1" ? 256 : 96);
+  const { paths, sha256: expected } = writeParts(3, LONG ? 256 : 96);
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
   const before = await guest.memoryKib();
   let composing = true;

@@ -14,9 +14,9 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { Sandbox, Template, Volume } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
 import { counting, expectCounting } from "../../support/counting.ts";
-import { LONG } from "../../support/long.ts";
 import { attemptBackup, backupCommand, sandlotBackup } from "../../support/sandlot-backup.ts";
 import { sandlotKeys } from "../../support/sandlot-keys.ts";
 import { newDataFolder, startServer, type TestServer } from "../../support/server.ts";

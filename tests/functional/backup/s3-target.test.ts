@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Sandbox } from "e2b";
 import { freePort } from "../../../src/base/testing/free-port.ts";
-import { LONG } from "../../support/long.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { S3_ACCOUNT, startS3 } from "../../support/s3-server.ts";
 import { attemptBackup, sandlotBackup } from "../../support/sandlot-backup.ts";
 import { newDataFolder, startServer } from "../../support/server.ts";

@@ -1,8 +1,8 @@
 /** The official command line against this server, as used by a person or a script. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { LONG } from "../../support/long.ts";
 import { LocalTerminal } from "../../support/programs/local-terminal.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";

@@ -8,13 +8,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../../src/base/testing/free-port.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { Host } from "../../../src/contract/internal/host.ts";
 import { serveMetrics } from "../../../src/metrics/metrics-listener.ts";
 import { type Readings, ServerMetrics } from "../../../src/metrics/server-metrics.ts";
 import { EMPTY_READINGS } from "../../../src/metrics/testing/empty-readings.ts";
 import { run } from "../../../src/system/command.ts";
-import { LONG } from "../../support/long.ts";
 
 const RULES = join(import.meta.dir, "../../../deploy/prometheus/sandlot.rules.yml");
 const MINUTE_MS = 60_000;

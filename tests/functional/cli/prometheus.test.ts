@@ -4,8 +4,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { freePort } from "../../../src/base/testing/free-port.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { attempt } from "../../../src/system/command.ts";
-import { LONG } from "../../support/long.ts";
 import { startServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/desktop";
-import { LONG } from "../../support/long.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { desktopServer, optionsOf, pictureOf } from "../../support/screen/desktop.ts";
 import { refusalOf, until } from "../../support/until.ts";
 

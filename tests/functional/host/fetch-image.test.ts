@@ -4,6 +4,7 @@ import { chownSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFile
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { systemClock } from "../../../src/base/clock.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
 import type { BuildOutcome, BuildStep, RegistryCredentials } from "../../../src/contract/internal/host.ts";
@@ -17,7 +18,6 @@ import { Toolbox } from "../../../src/system/toolbox.ts";
 import { build, requestOf, requireReady, run, shellOf, withSandboxOf } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf } from "../../support/inside.ts";
-import { LONG } from "../../support/long.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { makeCertificate, startBadRegistry, startRegistry } from "../../support/services/registry.ts";

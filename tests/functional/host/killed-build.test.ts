@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../../../src/base/testing/long.ts";
 import type { BuildRequest } from "../../../src/contract/internal/host.ts";
 import { build, requestOf, requireReady, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { LONG } from "../../support/long.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 
 const here = new MachineOfFile("killed-build");

@@ -4,10 +4,10 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { attempt, run } from "../../../src/system/command.ts";
 import { addressOf } from "../../support/banner-of-server.ts";
 import { IMAGE, podman, podmanMachine } from "../../support/container-image.ts";
-import { LONG } from "../../support/long.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { newDataFolder } from "../../support/server.ts";
 import type { StockMachine } from "../../support/stock-machine.ts";

@@ -5,10 +5,10 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { attempt, run } from "../../../src/system/command.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { addressOf } from "../../support/banner-of-server.ts";
-import { LONG } from "../../support/long.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { remainsOf } from "../../support/remains.ts";
 import { newDataFolder } from "../../support/server.ts";

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { type Execution, Sandbox } from "@e2b/code-interpreter";
-import { LONG } from "../../support/long.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");

@@ -1,7 +1,7 @@
 /** Python cells through the code interpreter's client: values, streams, errors, variables, folders. */
 import { describe, expect, test } from "bun:test";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
-import { LONG } from "../../support/long.ts";
 
 const sandbox = interpreterOfFile();
 

@@ -1,8 +1,8 @@
 /** R and Java, whose kernels start on first use, and their earlier names. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
-import { LONG } from "../../support/long.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const interpreter = interpreterOfFile();

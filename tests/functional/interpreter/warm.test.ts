@@ -1,9 +1,9 @@
 /** Kernels start ahead of demand: neither the first code of a sandbox nor a new context waits for one. */
 import { expect } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { interpreterOfFile, leave } from "../../support/interpreter/interpreter-of-file.ts";
-import { LONG } from "../../support/long.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");

@@ -6,12 +6,12 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { SANDBOX_PIDS_MAX } from "../../../src/contract/runtime/limits.ts";
 import { freezerOf, processesBelow } from "../../../src/system/cgroup/freezer.ts";
 import { memoryInUse } from "../../../src/system/cgroup/memory-in-use.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { recordOf } from "../../support/inside.ts";
-import { LONG } from "../../support/long.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 

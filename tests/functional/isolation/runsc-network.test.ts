@@ -5,6 +5,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { until } from "../../../src/base/testing/until.ts";
 import { SANDBOX_ADDRESS } from "../../../src/contract/address-plan.ts";
 import {
@@ -16,7 +17,6 @@ import {
 } from "../../../src/host/testing/outer-network.ts";
 import { forked } from "../../security/attacks/ways-to-start.ts";
 import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
-import { LONG } from "../../support/long.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };

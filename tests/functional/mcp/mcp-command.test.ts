@@ -1,8 +1,8 @@
 /** `mcp-gateway` by hand: repositories, another configuration, names for templates, and its end. */
 import { beforeAll, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { CATALOGUE } from "../../../src/mcp/catalogue.ts";
-import { LONG } from "../../support/long.ts";
 import { callText, fetchMcp, mcpClient } from "../../support/mcp/client.ts";
 import { templateServer } from "../../support/template-server.ts";
 import { until } from "../../support/until.ts";

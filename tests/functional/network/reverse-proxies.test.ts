@@ -10,13 +10,13 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { freePort } from "../../../src/base/testing/free-port.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { until, untilTrue } from "../../../src/base/testing/until.ts";
 import { run } from "../../../src/system/command.ts";
 import { makeCertificate } from "../../../src/tls/testing/certificates.ts";
 import { inDebianRoot } from "../../support/debian-root.ts";
 import { startService } from "../../support/listening.ts";
-import { LONG } from "../../support/long.ts";
 import { useWithDomain } from "../../support/programs/sdk-with-domain.ts";
 import { newDataFolder, removeServer, startServer, type TestServer } from "../../support/server.ts";
 

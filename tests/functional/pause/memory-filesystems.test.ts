@@ -1,7 +1,7 @@
 /** A sandbox's in-memory filesystems keep their content through a pause, and in copies. */
 import { afterAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { LONG } from "../../support/long.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();

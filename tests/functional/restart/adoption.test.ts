@@ -1,9 +1,9 @@
 /** Restart and crash: the next server adopts running sandboxes, removes everything else and corrects the store. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
-import { LONG } from "../../support/long.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";

@@ -2,8 +2,8 @@
 import { afterAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Sandbox, Template, Volume } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { counting, expectCounting } from "../../support/counting.ts";
-import { LONG } from "../../support/long.ts";
 import { referenceVersion } from "../../support/reference-version.ts";
 import { newDataFolder, startServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";

@@ -4,9 +4,9 @@
  */
 import { describe, expect } from "bun:test";
 import { Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { LONG } from "../../support/long.ts";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";

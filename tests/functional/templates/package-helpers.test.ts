@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Template, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } from "e2b";
-import { LONG } from "../../support/long.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { packageSourceOfFile } from "../../support/services/package-source.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { buildDockerfile } from "./built-dockerfile.ts";

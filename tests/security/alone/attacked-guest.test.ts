@@ -6,12 +6,12 @@ import { beforeAll, expect } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { SANDBOX_PIDS_MAX } from "../../../src/contract/runtime/limits.ts";
 import { SANDBOX_PIDS_FOR_ROOT } from "../../../src/guest/process/priority.ts";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
-import { LONG } from "../../support/long.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 

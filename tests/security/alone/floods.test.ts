@@ -10,13 +10,13 @@ import { cpus, setPriority } from "node:os";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { systemClock } from "../../../src/base/clock.ts";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { createIds } from "../../../src/control/access/ids.ts";
 import { createApiKey } from "../../../src/control/access/keys.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { startService } from "../../support/listening.ts";
-import { LONG } from "../../support/long.ts";
 import type { FLOODS } from "../../support/programs/flood.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { readPoolReport } from "../../../src/sandbox/pool/pool-report.ts";
 import { recordsIn } from "../../../src/sandbox/sandbox-record.ts";
 import { CGROUP_ROOT } from "../../../src/system/cgroup/cgroups.ts";
@@ -14,7 +15,6 @@ import { freezerOf, processesBelow } from "../../../src/system/cgroup/freezer.ts
 import { memoryLeft } from "../../../src/system/cgroup/memory-left.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { mergingFault } from "../../../src/system/page-merging.ts";
-import { LONG } from "../../support/long.ts";
 import { newDataFolder, removeServer, startServer, type TestServer } from "../../support/server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 

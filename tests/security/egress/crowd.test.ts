@@ -6,9 +6,9 @@
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { NAME_SERVER, SITES } from "../../../src/host/testing/outer-network.ts";
 import { type Exchange, exchange, giveProbes } from "../../support/egress/probing.ts";
-import { LONG } from "../../support/long.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const COUNT = LONG ? 100 : 5;

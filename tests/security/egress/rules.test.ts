@@ -1,6 +1,7 @@
 /** Packets against the egress rules of single sandboxes, and against changes of these rules. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { LONG } from "../../../src/base/testing/long.ts";
 import type { Egress, EgressPolicy } from "../../../src/contract/internal/host.ts";
 import { DnsRelay } from "../../../src/egress/dns-relay.ts";
 import {
@@ -12,7 +13,6 @@ import {
   SITES,
 } from "../../../src/host/testing/outer-network.ts";
 import { attempt } from "../../../src/system/command.ts";
-import { LONG } from "../../support/long.ts";
 import { until } from "../../support/until.ts";
 import { expectOnly, Lines, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";
 

@@ -8,12 +8,12 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";
+import { LONG } from "../../../src/base/testing/long.ts";
 import { NAME_SERVER, OUTSIDE, SITES } from "../../../src/host/testing/outer-network.ts";
 import { run } from "../../../src/system/command.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { expectReached, giveProbes, newMark, reached, timesAsked, timesSeen } from "../../support/egress/probing.ts";
 import { Sending } from "../../support/egress/sending.ts";
-import { LONG } from "../../support/long.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 

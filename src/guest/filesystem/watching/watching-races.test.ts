@@ -1,6 +1,7 @@
 /** Directories that change faster than a daemon can look. */
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
+import { LONG } from "../../../base/testing/long.ts";
 import { emptyFolderOf, guestOfFile } from "../../testing/guest-of-file.ts";
 import { put, StreamedWatch } from "../../testing/watching.ts";
 
@@ -83,7 +84,7 @@ for _ in range(400):
 `;
 
 // Guards against new directories that are not searched.
-test.each(process.env.SANDLOT_TEST_LONG === "1" ? [1, 2, 3, 4, 5, 6, 7, 8] : [1, 2, 3])(
+test.each(LONG ? [1, 2, 3, 4, 5, 6, 7, 8] : [1, 2, 3])(
   "after random renames (seed %d) every directory is watched under its name",
   async (seed) => {
     await using reported = await watch();

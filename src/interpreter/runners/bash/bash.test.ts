@@ -1,5 +1,6 @@
 /** bash for users: cells in one shell. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { LONG } from "../../../base/testing/long.ts";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
 import { bash } from "./language.ts";
@@ -39,7 +40,7 @@ describe("output", () => {
   });
 
   test("of programs is complete before the end", async () => {
-    for (let time = 0; time < (process.env.SANDLOT_TEST_LONG === "1" ? 500 : 20); time++) {
+    for (let time = 0; time < (LONG ? 500 : 20); time++) {
       const output = await run(kernel, "sh -c 'echo out; echo err >&2'");
       expect(output).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"] });
     }

@@ -1,6 +1,7 @@
 /** Java for users, in long runs and only where a JDK is installed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { LONG } from "../../../base/testing/long.ts";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
 import { java } from "./language.ts";
@@ -11,7 +12,7 @@ test("without its runner there is no Java", () => {
   expect(java("/no/such/Runner.java")).toBeUndefined();
 });
 
-describe.skipIf(process.env.SANDLOT_TEST_LONG !== "1" || Bun.which("javac") === null)("cells", () => {
+describe.skipIf(!LONG || Bun.which("javac") === null)("cells", () => {
   let kernel: Kernel;
 
   beforeAll(async () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { LONG } from "../../../base/testing/long.ts";
 import { until, untilTrue } from "../../../base/testing/until.ts";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
@@ -11,7 +12,6 @@ import { javascript } from "./language.ts";
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "javascript-")));
 const kernels: Kernel[] = [];
-const LONG = process.env.SANDLOT_TEST_LONG === "1";
 /** For tests that leave it as it was. */
 let kernel: Kernel;
 
