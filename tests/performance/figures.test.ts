@@ -12,6 +12,7 @@ import { LONG } from "../../src/base/testing/long.ts";
 import { timed } from "../../src/base/testing/timed.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { MountNamespace } from "../../src/system/mount/mount-namespace.ts";
+import { CACHE } from "../support/cache.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 
 /** The most that each may be of its floor. Lower a bound when the row has become faster for good; never raise one. */
@@ -29,7 +30,6 @@ const RARELY = ["sustained"];
 /** A row within its bound in the first measurement is done; one that misses it is measured more closely. */
 const ROUNDS_OF_MEASUREMENTS = [1, 3];
 const MEASURE = join(import.meta.dir, "../../bench/measure.ts");
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_MS = 600_000;
 
 /** As users have it, with a ready pool that follows demand. */

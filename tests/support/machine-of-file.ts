@@ -11,10 +11,9 @@ import { teardown } from "../../src/setup/teardown.ts";
 import { attempt } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
+import { CACHE } from "./cache.ts";
 import { recordOf } from "./inside.ts";
 import { newDataFolder } from "./server.ts";
-
-export const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 
 export const request: CreateSandbox = {
   kind: { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE },

@@ -32,10 +32,10 @@ import { openStore, type Store } from "../../src/store/store.ts";
 import { attempt } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
+import { CACHE } from "./cache.ts";
 import { askManagement } from "./server.ts";
 import { keepServerLine } from "./server-log.ts";
 
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const CALL_MS = 90_000;
 const MERGING_MAX_PERCENT = 40;
 

@@ -10,10 +10,10 @@ import { dropGuestMarks } from "../../src/images/guest-folders.ts";
 import { teardown } from "../../src/setup/teardown.ts";
 import { run } from "../../src/system/command.ts";
 import { DataFolder, dataFolderOf, otherServers } from "../../src/system/data-folder.ts";
+import { CACHE } from "./cache.ts";
 import { keepServerLine } from "./server-log.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_ROOT = "/var/tmp/sandlot-test";
 const PROJECT = join(import.meta.dir, "../..");
 const READY_MS = 180_000;

@@ -15,6 +15,7 @@ import { teardown } from "../../src/setup/teardown.ts";
 import { attempt, run } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
+import { CACHE } from "../support/cache.ts";
 import { newDataFolder } from "../support/server.ts";
 import { browsers } from "./browsers.ts";
 import type { Conversation } from "./conversation.ts";
@@ -25,7 +26,6 @@ import { Stage } from "./stage.ts";
 import type { Workload } from "./workload.ts";
 import { workloads } from "./workloads.ts";
 
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const MEMORY_MB = 3072;
 /** Memory is written to the disk and read again several times, and the disk may have much else to do. */
 const PLAY_MS = 600_000;

@@ -16,6 +16,7 @@ import { basename, join } from "node:path";
 import { Sandbox, Template, Volume } from "e2b";
 import { LONG } from "../../../src/base/testing/long.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
+import { CACHE } from "../../support/cache.ts";
 import { counting, expectCounting } from "../../support/counting.ts";
 import { attemptBackup, backupCommand, sandlotBackup } from "../../support/sandlot-backup.ts";
 import { sandlotKeys } from "../../support/sandlot-keys.ts";
@@ -97,9 +98,7 @@ test.skipIf(!LONG)("a server that is backed up while it serves is restored on an
 
   mkdirSync(emptyCache, { mode: 0o755 });
   // Servers of packages cannot be reached from tests.
-  const [there, here] = [process.env.SANDLOT_CACHE ?? "/var/cache/sandlot", emptyCache].map(
-    (path) => new Toolbox(path).resticFolder,
-  );
+  const [there, here] = [CACHE, emptyCache].map((path) => new Toolbox(path).resticFolder);
   symlinkSync(there ?? "", here ?? "");
   expect(await sandlotBackup(restored, ["restore", target], newMachine)).toContain("is restored");
   damage(packs()[0] ?? "");

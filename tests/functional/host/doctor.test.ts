@@ -5,7 +5,7 @@ import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { imageFolder } from "../../../src/images/image-folder.ts";
 import { allChecks } from "../../../src/setup/doctor/doctor.ts";
 import { attempt } from "../../../src/system/command.ts";
-import { CACHE } from "../../support/machine-of-file.ts";
+import { CACHE } from "../../support/cache.ts";
 import { newDataFolder, startServer, tearDownServer } from "../../support/server.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;

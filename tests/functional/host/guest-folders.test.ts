@@ -5,7 +5,8 @@ import { basename, dirname, join } from "node:path";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { run } from "../../../src/system/command.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
-import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { CACHE } from "../../support/cache.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 
 const subject = new MachineOfFile("guest-folders");
 const current = guestFolder(new Toolbox(CACHE));

@@ -13,9 +13,10 @@ import { BASE_IMAGE, shiftOwners } from "../../../src/setup/base-image.ts";
 import { parseList } from "../../../src/system/cgroup/processors.ts";
 import { attempt } from "../../../src/system/command.ts";
 import { requestOf, requireReady, run } from "../../support/building.ts";
+import { CACHE } from "../../support/cache.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, startPython } from "../../support/inside.ts";
-import { CACHE, request as closed, MachineOfFile } from "../../support/machine-of-file.ts";
+import { request as closed, MachineOfFile } from "../../support/machine-of-file.ts";
 
 const request: CreateSandbox = { ...closed, egress: "open" };
 const { kind } = request;

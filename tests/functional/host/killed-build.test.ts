@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { LONG } from "../../../src/base/testing/long.ts";
 import type { BuildRequest } from "../../../src/contract/internal/host.ts";
 import { build, requestOf, requireReady, run } from "../../support/building.ts";
+import { CACHE } from "../../support/cache.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
+import { MachineOfFile } from "../../support/machine-of-file.ts";
 
 const here = new MachineOfFile("killed-build");
 const PROGRAM = join(import.meta.dir, "../../support/programs/build-program.ts");

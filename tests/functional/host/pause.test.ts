@@ -8,9 +8,10 @@ import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control
 import { STALL_CHECK_MS } from "../../../src/sandbox/runtime/crun/stall-watch.ts";
 import { freezerOf } from "../../../src/system/cgroup/freezer.ts";
 import { attempt } from "../../../src/system/command.ts";
+import { CACHE } from "../../support/cache.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell, startPython } from "../../support/inside.ts";
-import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { askService, SERVICE_PORT, startService } from "../../support/memory-service.ts";
 import { readySandbox } from "../../support/ready-sandbox.ts";
 import { until } from "../../support/until.ts";

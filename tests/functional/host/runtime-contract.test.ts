@@ -40,10 +40,10 @@ import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/system/id-range.ts";
 import { Mounts } from "../../../src/system/mount/mounts.ts";
 import { startTicks } from "../../../src/system/start-ticks.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
+import { CACHE } from "../../support/cache.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const MIB = 1024 * 1024;
 const toolbox = new Toolbox(CACHE);
 const mounts = new Mounts();

@@ -9,12 +9,12 @@ import { LONG } from "../../../src/base/testing/long.ts";
 import { attempt, run } from "../../../src/system/command.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { addressOf } from "../../support/banner-of-server.ts";
+import { CACHE } from "../../support/cache.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { remainsOf } from "../../support/remains.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { BUNDLE, PACKAGE, SANDLOT, StockMachine } from "../../support/stock-machine.ts";
 
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_MS = 600_000;
 const DOWN_MS = 120_000;
 

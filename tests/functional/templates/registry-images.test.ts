@@ -7,7 +7,7 @@ import { ociImage, push } from "../../../src/host/testing/oci-image.ts";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
 import { type TarEntry, tar } from "../../../src/host/testing/tar.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
-import { CACHE } from "../../support/machine-of-file.ts";
+import { CACHE } from "../../support/cache.ts";
 import { startProcess } from "../../support/runtime-calls.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";

@@ -12,6 +12,7 @@ import { SANDBOX_PIDS_MAX } from "../../../src/contract/runtime/limits.ts";
 import { SANDBOX_PIDS_FOR_ROOT } from "../../../src/guest/process/priority.ts";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
+import { CACHE } from "../../support/cache.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -75,7 +76,7 @@ async function watchHealth(sandbox: Sandbox): Promise<number[]> {
 
 /** Drops the guest's pages from the page cache, as after a machine start; pages that a process has mapped stay. */
 function forgetGuestPages(): void {
-  const folder = guestFolder(new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot"));
+  const folder = guestFolder(new Toolbox(CACHE));
   for (const part of ["bin", "lib"]) {
     for (const name of readdirSync(join(folder, part))) {
       Bun.spawnSync(["dd", `if=${join(folder, part, name)}`, "iflag=nocache", "count=0"]);

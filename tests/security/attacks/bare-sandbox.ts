@@ -18,10 +18,10 @@ import { DataFolder } from "../../../src/system/data-folder.ts";
 import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/system/id-range.ts";
 import { Mounts } from "../../../src/system/mount/mounts.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
+import { CACHE } from "../../support/cache.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const INSIDE = join(import.meta.dir, "inside");
 
 export class BareSandbox implements AsyncDisposable {

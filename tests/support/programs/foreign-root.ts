@@ -9,7 +9,7 @@ import { GUEST_MOUNT, guestProgram } from "../../../src/contract/runtime/guest-p
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { attempt } from "../../../src/system/command.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
-import { CACHE } from "../machine-of-file.ts";
+import { CACHE } from "../cache.ts";
 
 const ENTER = [
   `mkdir -p "$0/proc" "$0${GUEST_MOUNT}"`,
