@@ -15,7 +15,15 @@ import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { foldersOfFile } from "../support/server-of-file.ts";
 import { OPERATIONS, type Operation } from "./operations.ts";
-import { type Hero, leaks, measurePace, newHero, play, type Scenario, titleOf } from "./scenario.ts";
+import {
+  leaks,
+  measurePace,
+  newTestedSandbox,
+  runScenario,
+  type Scenario,
+  type TestedSandbox,
+  titleOf,
+} from "./scenario.ts";
 import { Stage } from "./stage.ts";
 import type { Victim } from "./victims.ts";
 
@@ -80,9 +88,9 @@ function chosen(runtime: RuntimeName): Scenario[] {
   return groups.flatMap((group) => group[Math.floor(random() * group.length)] ?? []);
 }
 
-async function replace(stage: Stage, hero: Hero): Promise<Hero> {
-  await stage.ask("DELETE", `/sandboxes/${hero.id}`);
-  return await newHero(stage);
+async function replace(stage: Stage, tested: TestedSandbox): Promise<TestedSandbox> {
+  await stage.ask("DELETE", `/sandboxes/${tested.id}`);
+  return await newTestedSandbox(stage);
 }
 
 // Behind runsc: a sample, in the long run of the tests.
@@ -93,15 +101,15 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) =
     `${scenarios.length} accidents: every loss is reported, nothing is left (SANDLOT_TEST_SEED=${SEED})`,
     async () => {
       const stage = await Stage.open(folder(`chaos-${runtime}`), { SANDLOT_WALL: runtime });
-      let hero = await newHero(stage);
-      const pace = await measurePace(stage, hero);
+      let tested = await newTestedSandbox(stage);
+      const pace = await measurePace(stage, tested);
       const faults: string[] = [];
       let missed = 0;
       for (const scenario of scenarios) {
         const begun = performance.now();
         // crun takes part in ending the sandboxes it made, not those that CRIU restored.
-        if (scenario.victim === "crun") hero = await replace(stage, hero);
-        const outcome = await play(stage, hero, pace, scenario);
+        if (scenario.victim === "crun") tested = await replace(stage, tested);
+        const outcome = await runScenario(stage, tested, pace, scenario);
         if (!outcome.struck) missed++;
         const title = titleOf(scenario);
         if (process.env.SANDLOT_TEST_CHAOS_TOLD === "1") {
@@ -109,12 +117,12 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) =
           console.log(`${(performance.now() - begun).toFixed(0)} ms ${title}: ${output}`);
         }
         faults.push(...outcome.faults.map((fault) => `${title}: ${fault}`));
-        if (!outcome.alive || outcome.faults.length > 0) hero = await replace(stage, hero);
+        if (!outcome.alive || outcome.faults.length > 0) tested = await replace(stage, tested);
       }
       expect(faults).toEqual([]);
       // Moments that never come would prove nothing.
       expect(missed).toBeLessThan(scenarios.length / 2);
-      expect((await stage.ask("DELETE", `/sandboxes/${hero.id}`))?.status).toBe(204);
+      expect((await stage.ask("DELETE", `/sandboxes/${tested.id}`))?.status).toBe(204);
       expect(await leaks(stage, [])).toEqual([]);
       await stage.close();
     },

@@ -19,13 +19,13 @@ export interface Operation {
 interface Step {
   name: string;
   /** Whether it has come to this. */
-  isSeen(sight: Sight): boolean;
+  isSeen(watch: OperationWatch): boolean;
   /** No process of the sandbox runs any more. */
   isWithoutProcesses?: boolean;
 }
 
 /** The state before an operation, to tell apart what the operation makes. */
-export class Sight {
+export class OperationWatch {
   readonly #runFolders: ReadonlySet<string>;
   readonly #checkpoints: ReadonlySet<string>;
   readonly #interfaces: ReadonlySet<string>;
@@ -99,31 +99,31 @@ export class Sight {
 
 const request: Step = { name: "asked for", isSeen: () => true };
 const DUMP: readonly Step[] = [
-  { name: "checkpoint begun", isSeen: (sight) => sight.drafted("own") },
-  { name: "CRIU started", isSeen: (sight) => sight.working("dump") },
-  { name: "CRIU found the processes", isSeen: (sight) => sight.drafted(/^seccomp|^pstree|^core-/) },
-  { name: "CRIU writes pages", isSeen: (sight) => sight.drafted(/^pages-/) },
-  { name: "sandbox frozen", isSeen: (sight) => sight.frozen() },
-  { name: "disk cloned", isSeen: (sight) => sight.drafted("disk.img") },
-  { name: "manifest written", isSeen: (sight) => sight.drafted("manifest.json") },
-  { name: "checkpoint named", isSeen: (sight) => sight.named() },
+  { name: "checkpoint begun", isSeen: (watch) => watch.drafted("own") },
+  { name: "CRIU started", isSeen: (watch) => watch.working("dump") },
+  { name: "CRIU found the processes", isSeen: (watch) => watch.drafted(/^seccomp|^pstree|^core-/) },
+  { name: "CRIU writes pages", isSeen: (watch) => watch.drafted(/^pages-/) },
+  { name: "sandbox frozen", isSeen: (watch) => watch.frozen() },
+  { name: "disk cloned", isSeen: (watch) => watch.drafted("disk.img") },
+  { name: "manifest written", isSeen: (watch) => watch.drafted("manifest.json") },
+  { name: "checkpoint named", isSeen: (watch) => watch.named() },
 ];
 const RESTORE: readonly Step[] = [
-  { name: "run folder made", isSeen: (sight) => sight.made("") },
-  { name: "CRIU reads", isSeen: (sight) => sight.made("restore.log") },
-  { name: "disk mounted", isSeen: (sight) => sight.made("root") },
-  { name: "CRIU in its cgroup", isSeen: (sight) => sight.working("restore") },
-  { name: "plugged in", isSeen: (sight) => sight.plugged() },
-  { name: "recorded", isSeen: (sight) => sight.made("record.json") },
-  { name: "handed over", isSeen: (sight) => sight.made("settings.json") },
+  { name: "run folder made", isSeen: (watch) => watch.made("") },
+  { name: "CRIU reads", isSeen: (watch) => watch.made("restore.log") },
+  { name: "disk mounted", isSeen: (watch) => watch.made("root") },
+  { name: "CRIU in its cgroup", isSeen: (watch) => watch.working("restore") },
+  { name: "plugged in", isSeen: (watch) => watch.plugged() },
+  { name: "recorded", isSeen: (watch) => watch.made("record.json") },
+  { name: "handed over", isSeen: (watch) => watch.made("settings.json") },
 ];
 const BOOT: readonly Step[] = [
-  { name: "run folder made", isSeen: (sight) => sight.made("") },
-  { name: "disk mounted", isSeen: (sight) => sight.made("root") },
-  { name: "bundle written", isSeen: (sight) => sight.made("config.json") },
-  { name: "created", isSeen: (sight) => sight.made("pid") },
-  { name: "recorded", isSeen: (sight) => sight.made("record.json") },
-  { name: "handed over", isSeen: (sight) => sight.made("settings.json") },
+  { name: "run folder made", isSeen: (watch) => watch.made("") },
+  { name: "disk mounted", isSeen: (watch) => watch.made("root") },
+  { name: "bundle written", isSeen: (watch) => watch.made("config.json") },
+  { name: "created", isSeen: (watch) => watch.made("pid") },
+  { name: "recorded", isSeen: (watch) => watch.made("record.json") },
+  { name: "handed over", isSeen: (watch) => watch.made("settings.json") },
 ];
 
 export const LONG_SECONDS = 3_600;
@@ -143,8 +143,8 @@ export const OPERATIONS: readonly Operation[] = [
     steps: [
       request,
       ...DUMP,
-      { name: "processes ended", isSeen: (sight) => sight.dead(), isWithoutProcesses: true },
-      { name: "run folder removed", isSeen: (sight) => sight.gone(), isWithoutProcesses: true },
+      { name: "processes ended", isSeen: (watch) => watch.dead(), isWithoutProcesses: true },
+      { name: "run folder removed", isSeen: (watch) => watch.gone(), isWithoutProcesses: true },
     ],
     victims: ["server", "crun", "criu", "guest", "runsc"],
   },
@@ -152,7 +152,7 @@ export const OPERATIONS: readonly Operation[] = [
     name: "resume",
     from: "paused",
     begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/resume`, { timeout: LONG_SECONDS }),
-    steps: [request, ...RESTORE, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
+    steps: [request, ...RESTORE, { name: "checkpoint removed", isSeen: (watch) => watch.discarded() }],
     victims: ["server", "criu", "guest", "runsc"],
   },
   {
@@ -175,8 +175,8 @@ export const OPERATIONS: readonly Operation[] = [
     begin: (stage, id) => stage.ask("DELETE", `/sandboxes/${id}`),
     steps: [
       request,
-      { name: "processes ended", isSeen: (sight) => sight.dead(), isWithoutProcesses: true },
-      { name: "run folder removed", isSeen: (sight) => sight.gone(), isWithoutProcesses: true },
+      { name: "processes ended", isSeen: (watch) => watch.dead(), isWithoutProcesses: true },
+      { name: "run folder removed", isSeen: (watch) => watch.gone(), isWithoutProcesses: true },
     ],
     victims: ["server", "crun", "guest", "runsc"],
   },
@@ -184,7 +184,7 @@ export const OPERATIONS: readonly Operation[] = [
     name: "kill of a paused one",
     from: "paused",
     begin: (stage, id) => stage.ask("DELETE", `/sandboxes/${id}`),
-    steps: [request, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
+    steps: [request, { name: "checkpoint removed", isSeen: (watch) => watch.discarded() }],
     victims: ["server"],
   },
 ];

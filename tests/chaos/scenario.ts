@@ -1,11 +1,11 @@
-/** One failure at one moment: plays it on a stage and judges the result. */
+/** One failure at one moment: runs it on a stage and judges the result. */
 import { Sandbox } from "e2b";
 import { census, NOTHING } from "../support/census.ts";
 import { until } from "../support/until.ts";
-import { LONG_SECONDS, type Operation, Sight } from "./operations.ts";
+import { LONG_SECONDS, type Operation, OperationWatch } from "./operations.ts";
 import { type Answer, namesIn, type Stage } from "./stage.ts";
-import { isAtWork, strike, type Victim } from "./victims.ts";
-import { plantWitness, testimony } from "./witness.ts";
+import { isAtWork, killProcesses, type Victim } from "./victims.ts";
+import { plantWitness, readWitness } from "./witness.ts";
 
 /** The first of its kind takes longer than the others. */
 const PACES = 3;
@@ -37,12 +37,12 @@ export function titleOf({ operation, victim, step, after }: Scenario): string {
 }
 
 /** A sandbox with a witness in it that goes from scenario to scenario as long as it lives. */
-export interface Hero {
+export interface TestedSandbox {
   id: string;
   word: string;
 }
 
-export async function newHero(stage: Stage): Promise<Hero> {
+export async function newTestedSandbox(stage: Stage): Promise<TestedSandbox> {
   const made = await stage.ask("POST", "/sandboxes", { templateID: "base", timeout: LONG_SECONDS });
   if (made?.status !== 201) throw new Error(`a sandbox could not be made: ${JSON.stringify(made)}`);
   const id: string = made.body.sandboxID;
@@ -54,13 +54,13 @@ interface Outcome {
   /** False: the operation ended before the moment came, or there was no process to kill. */
   struck: boolean;
   faults: string[];
-  /** The hero lives and can go on. */
+  /** The sandbox lives and can go on. */
   alive: boolean;
 }
 
-/** Measures how long CRIU takes to pause and resume the hero. */
-export async function measurePace(stage: Stage, { id }: Hero): Promise<Pace> {
-  const sight = new Sight(stage, id);
+/** Measures how long CRIU takes to pause and resume the sandbox. */
+export async function measurePace(stage: Stage, { id }: TestedSandbox): Promise<Pace> {
+  const watch = new OperationWatch(stage, id);
   const timed = async (action: "pause" | "resume", isAtWork: () => boolean): Promise<number> => {
     let [over, first, last] = [false, 0, 0];
     const answered = stage.ask("POST", `/sandboxes/${id}/${action}`, { timeout: LONG_SECONDS }).finally(() => {
@@ -80,29 +80,34 @@ export async function measurePace(stage: Stage, { id }: Hero): Promise<Pace> {
   };
   const pace = { dumpMs: Number.POSITIVE_INFINITY, restoreMs: Number.POSITIVE_INFINITY };
   for (let nth = 0; nth < PACES; nth++) {
-    pace.dumpMs = Math.min(pace.dumpMs, await timed("pause", () => sight.working("dump")));
-    pace.restoreMs = Math.min(pace.restoreMs, await timed("resume", () => sight.working("restore")));
+    pace.dumpMs = Math.min(pace.dumpMs, await timed("pause", () => watch.working("dump")));
+    pace.restoreMs = Math.min(pace.restoreMs, await timed("resume", () => watch.working("restore")));
   }
   return pace;
 }
 
-export async function play(stage: Stage, hero: Hero, pace: Pace, scenario: Scenario): Promise<Outcome> {
+export async function runScenario(
+  stage: Stage,
+  tested: TestedSandbox,
+  pace: Pace,
+  scenario: Scenario,
+): Promise<Outcome> {
   const { operation, victim } = scenario;
   if (operation.from === "paused") {
-    const paused = await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {});
+    const paused = await stage.ask("POST", `/sandboxes/${tested.id}/pause`, {});
     if (paused?.status !== 204) throw new Error(`the pause before it was answered ${JSON.stringify(paused)}`);
   }
-  const sight = new Sight(stage, hero.id);
+  const watch = new OperationWatch(stage, tested.id);
   let over = false;
-  const answered = operation.begin(stage, hero.id).finally(() => {
+  const answered = operation.begin(stage, tested.id).finally(() => {
     over = true;
   });
-  const came = await moment(scenario, sight, pace, () => over);
-  const struck = (came || victim === "server") && (await strike(stage, victim));
+  const came = await untilMoment(scenario, watch, pace, () => over);
+  const struck = (came || victim === "server") && (await killProcesses(stage, victim));
   const answer = await answered;
   const loss = victim === "criu" || victim === "guest" || victim === "runsc" ? toldLoss(answer) : undefined;
-  if (loss === "sandbox") await until("the loss is known", async () => !(await stage.listed()).has(hero.id));
-  const { faults, alive } = await judge(stage, hero, { operation, answer, loss });
+  if (loss === "sandbox") await until("the loss is known", async () => !(await stage.listed()).has(tested.id));
+  const { faults, alive } = await judge(stage, tested, { operation, answer, loss });
   return { answer, struck: struck && came, faults, alive: alive && loss === undefined };
 }
 
@@ -116,26 +121,31 @@ function toldLoss(answer: Answer | undefined): "sandbox" | "process" | undefined
 }
 
 /** False: the operation was over before. */
-async function moment(scenario: Scenario, sight: Sight, pace: Pace, isOver: () => boolean): Promise<boolean> {
+async function untilMoment(
+  scenario: Scenario,
+  watch: OperationWatch,
+  pace: Pace,
+  isOver: () => boolean,
+): Promise<boolean> {
   const { operation, victim, step, after } = scenario;
   const isSeen = operation.steps[step]?.isSeen ?? (() => true);
-  while (!isSeen(sight) || (victim !== "server" && !isAtWork(sight.stage, victim))) {
+  while (!isSeen(watch) || (victim !== "server" && !isAtWork(watch.stage, victim))) {
     if (isOver()) return false;
     await Bun.sleep(0);
   }
-  const workMs = sight.working("dump") ? pace.dumpMs : pace.restoreMs;
+  const workMs = watch.working("dump") ? pace.dumpMs : pace.restoreMs;
   await Bun.sleep("ms" in after ? after.ms : after.share * workMs);
   return true;
 }
 
 export async function judge(
   stage: Stage,
-  hero: Hero,
+  tested: TestedSandbox,
   { operation, answer, loss }: { operation: Operation; answer: Answer | undefined; loss: ReturnType<typeof toldLoss> },
 ): Promise<{ faults: string[]; alive: boolean }> {
   const faults: string[] = [];
   const listed = await stage.listed();
-  if (loss !== "sandbox") faults.push(...contradictions(operation, answer, hero, listed));
+  if (loss !== "sandbox") faults.push(...contradictions(operation, answer, tested, listed));
   for (const id of promised(operation, answer)) if (!listed.has(id)) faults.push(`${id}, which was answered, is lost`);
 
   for (const [id, state] of listed) {
@@ -143,27 +153,27 @@ export async function judge(
       const resumed = await stage.ask("POST", `/sandboxes/${id}/connect`, { timeout: LONG_SECONDS });
       if (resumed?.status !== 201) faults.push(`${id} cannot be resumed: ${JSON.stringify(resumed)}`);
     }
-    const isCopy = loss === undefined && (id === hero.id || operation.name === "fork");
-    faults.push(...(await isItself(stage, id, isCopy ? hero.word : undefined)));
+    const isCopy = loss === undefined && (id === tested.id || operation.name === "fork");
+    faults.push(...(await isItself(stage, id, isCopy ? tested.word : undefined)));
   }
-  faults.push(...(await tryAndDeleteSnapshots(stage, hero)));
-  const others = [...listed.keys()].filter((id) => id !== hero.id);
+  faults.push(...(await tryAndDeleteSnapshots(stage, tested)));
+  const others = [...listed.keys()].filter((id) => id !== tested.id);
   for (const id of others) {
     const killed = await stage.ask("DELETE", `/sandboxes/${id}`);
     if (killed?.status !== 204) faults.push(`${id} cannot be killed: ${JSON.stringify(killed)}`);
   }
-  faults.push(...(await leaks(stage, listed.has(hero.id) ? [hero.id] : [])));
-  return { faults, alive: listed.has(hero.id) };
+  faults.push(...(await leaks(stage, listed.has(tested.id) ? [tested.id] : [])));
+  return { faults, alive: listed.has(tested.id) };
 }
 
 /** Contradictions between the response and the state of the sandbox. */
 function contradictions(
   operation: Operation,
   answer: Answer | undefined,
-  hero: Hero,
+  tested: TestedSandbox,
   listed: ReadonlyMap<string, string>,
 ): string[] {
-  const state = listed.get(hero.id);
+  const state = listed.get(tested.id);
   const output = `${operation.name} was answered ${answer?.status ?? "not at all"} ${JSON.stringify(answer?.body ?? "")}`;
   if (operation.name.startsWith("kill")) {
     return answer?.status === 204 && state !== undefined ? [`${output}, but it is ${state}`] : [];
@@ -187,10 +197,10 @@ function promised(operation: Operation, answer: Answer | undefined): string[] {
 }
 
 /** Retries, because an overloaded machine answers late; a lost program never answers, however often it is asked. */
-async function patientTestimony(stage: Stage, id: string): ReturnType<typeof testimony> {
-  let output: Awaited<ReturnType<typeof testimony>>;
+async function readWitnessPatiently(stage: Stage, id: string): ReturnType<typeof readWitness> {
+  let output: Awaited<ReturnType<typeof readWitness>>;
   const hasSpoken = async () => {
-    output = await testimony(stage, id);
+    output = await readWitness(stage, id);
     return output !== undefined;
   };
   await until("the witness speaks", hasSpoken).catch(() => undefined);
@@ -205,7 +215,7 @@ async function isItself(stage: Stage, id: string, word: string | undefined): Pro
     const isAlive = async () => (await sandbox.commands.run("echo alive")).stdout === "alive\n";
     await until("it answers", () => isAlive().catch(() => false));
     if (word === undefined) return [];
-    const output = await patientTestimony(stage, id);
+    const output = await readWitnessPatiently(stage, id);
     if (output?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(output)}, not ${word}`];
     if (output.file !== word) return [`${id} has lost its file: it says ${JSON.stringify(output)}`];
     if (output.line !== word) return [`a connection within ${id} does not work any more: ${JSON.stringify(output)}`];
@@ -216,14 +226,14 @@ async function isItself(stage: Stage, id: string, word: string | undefined): Pro
   }
 }
 
-/** Every snapshot that is listed holds the hero as it was. */
-async function tryAndDeleteSnapshots(stage: Stage, hero: Hero): Promise<string[]> {
+/** Every snapshot that is listed holds the tested sandbox as it was. */
+async function tryAndDeleteSnapshots(stage: Stage, tested: TestedSandbox): Promise<string[]> {
   const answer = await stage.ask("GET", "/snapshots");
   const faults: string[] = [];
   for (const { snapshotID } of (answer?.body ?? []) as { snapshotID: string }[]) {
     const made = await stage.ask("POST", "/sandboxes", { templateID: snapshotID, timeout: LONG_SECONDS });
     if (made?.status === 201) {
-      faults.push(...(await isItself(stage, made.body.sandboxID, hero.word)));
+      faults.push(...(await isItself(stage, made.body.sandboxID, tested.word)));
       await stage.ask("DELETE", `/sandboxes/${made.body.sandboxID}`);
     } else faults.push(`nothing can be made of snapshot ${snapshotID}: ${JSON.stringify(made)}`);
     await Sandbox.deleteSnapshot(snapshotID, stage.server.options);

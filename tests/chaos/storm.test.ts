@@ -22,7 +22,7 @@ import { census } from "../support/census.ts";
 import { RealServer } from "../support/real-server.ts";
 import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";
-import { plantWitness, testimony } from "./witness.ts";
+import { plantWitness, readWitness } from "./witness.ts";
 
 const BLOW_MS = LONG ? 300_000 : 6_000;
 /**
@@ -145,7 +145,7 @@ class Storm {
 
   /** A copy equals its original; clients do not fight over it. */
   async #tryCopy(id: string, word: string | undefined): Promise<void> {
-    const output = await testimony(this.#reachable, id);
+    const output = await readWitness(this.#reachable, id);
     if (output !== undefined && word !== undefined && output.word !== word) {
       this.model.faults.push(`the copy ${id} says ${output.word}, not ${word}`);
     }
@@ -153,7 +153,7 @@ class Storm {
   }
 
   async #visit(id: string): Promise<void> {
-    const output = await testimony(this.#reachable, id);
+    const output = await readWitness(this.#reachable, id);
     const word = this.#words.get(id);
     if (
       output !== undefined &&

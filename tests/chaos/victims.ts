@@ -5,8 +5,8 @@ import type { Stage } from "./stage.ts";
 
 export type Victim = "server" | "crun" | "criu" | "guest" | "runsc";
 
-/** Kills it. False: there is no such process at this moment. */
-export async function strike(stage: Stage, victim: Victim): Promise<boolean> {
+/** Kills the processes of this kind. False: there is none at this moment. */
+export async function killProcesses(stage: Stage, victim: Victim): Promise<boolean> {
   if (victim === "server") {
     await stage.restart();
     return true;

@@ -49,13 +49,13 @@ export async function plantWitness(stage: Reachable, id: string, timeoutMs?: num
   await sandbox.commands.run("setsid python3 /tmp/witness.py </dev/null >/dev/null 2>&1 &");
   let word = "";
   await until("the witness speaks", async () => {
-    word = (await testimony(stage, id))?.word ?? "";
+    word = (await readWitness(stage, id))?.word ?? "";
     return word !== "";
   });
   return word;
 }
 
-interface Testimony {
+interface WitnessReport {
   word: string;
   /** The content of its file: the word. */
   file: string;
@@ -63,7 +63,7 @@ interface Testimony {
   line: string;
 }
 
-export async function testimony(stage: Reachable, id: string): Promise<Testimony | undefined> {
+export async function readWitness(stage: Reachable, id: string): Promise<WitnessReport | undefined> {
   const headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": String(PORT) };
   try {
     const response = await fetch(stage.server.url, { headers, keepalive: false, signal: AbortSignal.timeout(20_000) });

@@ -11,11 +11,11 @@ import { SEED } from "../../../src/base/testing/seed.ts";
 import { seededRandom } from "../../../src/control/testing/control-fixture.ts";
 import { SQLITE_BUSY_MS } from "../../../src/store/sqlite.ts";
 import { run } from "../../../src/system/command.ts";
-import { OPERATIONS, type Operation, Sight } from "../../chaos/operations.ts";
-import { type Hero, judge, leaks, newHero } from "../../chaos/scenario.ts";
+import { OPERATIONS, type Operation, OperationWatch } from "../../chaos/operations.ts";
+import { judge, leaks, newTestedSandbox, type TestedSandbox } from "../../chaos/scenario.ts";
 import { SmallFilesystem } from "../../chaos/small-filesystem.ts";
 import { type Answer, namesIn, Stage } from "../../chaos/stage.ts";
-import { testimony } from "../../chaos/witness.ts";
+import { readWitness } from "../../chaos/witness.ts";
 import { newDataFolder, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
@@ -34,44 +34,48 @@ interface Disturbance {
 /**
  * Disturbs a pause in the middle; on a busy machine the disturbance may come too late, and then it tries another pause.
  */
-async function disturbedPause(stage: Stage, hero: Hero, disturbance: Disturbance): Promise<Answer | undefined> {
+async function disturbedPause(
+  stage: Stage,
+  tested: TestedSandbox,
+  disturbance: Disturbance,
+): Promise<Answer | undefined> {
   for (let tries = 0; tries < TRIES; tries++) {
-    const sight = new Sight(stage, hero.id);
+    const watch = new OperationWatch(stage, tested.id);
     let isOver = false;
-    const answered = stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}).finally(() => {
+    const answered = stage.ask("POST", `/sandboxes/${tested.id}/pause`, {}).finally(() => {
       isOver = true;
     });
-    await until("CRIU writes", () => isOver || sight.working("dump"));
+    await until("CRIU writes", () => isOver || watch.working("dump"));
     await disturbance.begin();
     const answer = await answered;
     if (answer?.status !== 204) return answer;
     await disturbance.end();
-    await resume(stage, hero);
+    await resume(stage, tested);
     await until("its checkpoint is gone", () => namesIn(stage.checkpoints).length === 0);
   }
   throw new Error(`none of ${TRIES} pauses was disturbed`);
 }
 
-async function expectItself(stage: Stage, hero: Hero): Promise<void> {
-  expect(await testimony(stage, hero.id)).toEqual({ word: hero.word, file: hero.word, line: hero.word });
+async function expectItself(stage: Stage, tested: TestedSandbox): Promise<void> {
+  expect(await readWitness(stage, tested.id)).toEqual({ word: tested.word, file: tested.word, line: tested.word });
 }
 
 /** Allocates memory that does not fit into the free space of the disk. */
-async function holdMuch(stage: Stage, hero: Hero): Promise<void> {
-  const sandbox = await Sandbox.connect(hero.id, stage.server.options);
+async function holdMuch(stage: Stage, tested: TestedSandbox): Promise<void> {
+  const sandbox = await Sandbox.connect(tested.id, stage.server.options);
   const program = "import os, time; held = os.urandom(200 << 20); open('/tmp/held', 'w'); time.sleep(600)";
   await sandbox.commands.run(`setsid python3 -c "${program}" </dev/null >/dev/null 2>&1 &`);
   await until("much is held", () => sandbox.files.exists("/tmp/held"));
 }
 
-async function pauseAndResume(stage: Stage, hero: Hero): Promise<void> {
-  expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(204);
-  await resume(stage, hero);
+async function pauseAndResume(stage: Stage, tested: TestedSandbox): Promise<void> {
+  expect((await stage.ask("POST", `/sandboxes/${tested.id}/pause`, {}))?.status).toBe(204);
+  await resume(stage, tested);
 }
 
-async function resume(stage: Stage, hero: Hero): Promise<void> {
-  expect(await stage.ask("POST", `/sandboxes/${hero.id}/resume`, { timeout: 600 })).toMatchObject({ status: 201 });
-  await expectItself(stage, hero);
+async function resume(stage: Stage, tested: TestedSandbox): Promise<void> {
+  expect(await stage.ask("POST", `/sandboxes/${tested.id}/resume`, { timeout: 600 })).toMatchObject({ status: 201 });
+  await expectItself(stage, tested);
 }
 
 describe("a full disk", () => {
@@ -79,11 +83,11 @@ describe("a full disk", () => {
     const data = newDataFolder("full-btrfs");
     let disk: SmallFilesystem;
     let stage: Stage;
-    let hero: Hero;
+    let tested: TestedSandbox;
     beforeAll(async () => {
       disk = await SmallFilesystem.make(data, "btrfs", DISK_BYTES);
       stage = await Stage.open(data);
-      hero = await newHero(stage);
+      tested = await newTestedSandbox(stage);
     });
     afterAll(async () => {
       await stage.close();
@@ -92,23 +96,23 @@ describe("a full disk", () => {
     });
 
     test("when the pause begins: 507, and the sandbox runs on", async () => {
-      await refusedAtItsBeginning(disk, stage, hero);
-      await pauseAndResume(stage, hero);
-      expect(await leaks(stage, [hero.id])).toEqual([]);
+      await refusedAtItsBeginning(disk, stage, tested);
+      await pauseAndResume(stage, tested);
+      expect(await leaks(stage, [tested.id])).toEqual([]);
     });
 
     test("while memory is written: 507, no checkpoint, and the sandbox runs on", async () => {
-      await holdMuch(stage, hero);
-      const answer = await disturbedPause(stage, hero, { begin: () => disk.fill(), end: () => disk.empty() });
+      await holdMuch(stage, tested);
+      const answer = await disturbedPause(stage, tested, { begin: () => disk.fill(), end: () => disk.empty() });
       expect(answer).toMatchObject({
         status: 507,
         body: { message: expect.stringMatching(/no space for (a|this)/) },
       });
       expect(namesIn(stage.checkpoints)).toEqual([]);
-      await expectItself(stage, hero);
+      await expectItself(stage, tested);
       await disk.empty();
-      await pauseAndResume(stage, hero);
-      expect(await leaks(stage, [hero.id])).toEqual([]);
+      await pauseAndResume(stage, tested);
+      expect(await leaks(stage, [tested.id])).toEqual([]);
     });
   });
 
@@ -117,7 +121,7 @@ describe("a full disk", () => {
     const disk = await SmallFilesystem.make(data, "ext4", DISK_BYTES);
     try {
       const stage = await Stage.open(data);
-      const [paused, writer] = [await newHero(stage), await newHero(stage)];
+      const [paused, writer] = [await newTestedSandbox(stage), await newTestedSandbox(stage)];
       await refusedAtItsBeginning(disk, stage, paused);
       expect((await stage.ask("POST", `/sandboxes/${paused.id}/pause`, {}))?.status).toBe(204);
       const sandbox = await Sandbox.connect(writer.id, stage.server.options);
@@ -136,38 +140,38 @@ describe("a full disk", () => {
     }
   });
 
-  async function refusedAtItsBeginning(disk: SmallFilesystem, stage: Stage, hero: Hero): Promise<void> {
+  async function refusedAtItsBeginning(disk: SmallFilesystem, stage: Stage, tested: TestedSandbox): Promise<void> {
     await disk.fill(TOO_LITTLE_BYTES);
-    expect(await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {})).toMatchObject({
+    expect(await stage.ask("POST", `/sandboxes/${tested.id}/pause`, {})).toMatchObject({
       status: 507,
       body: { message: expect.stringMatching(/no space for a checkpoint.*MiB are free/) },
     });
     expect(namesIn(stage.checkpoints)).toEqual([]);
-    await expectItself(stage, hero);
+    await expectItself(stage, tested);
     await disk.empty();
   }
 });
 
 test("a disk that becomes read-only during a pause: an error, and the sandbox runs on", async () => {
   const stage = await Stage.open(folder("read-only"));
-  const hero = await newHero(stage);
+  const tested = await newTestedSandbox(stage);
   const checkpoints = join(stage.dataFolder, "disks/checkpoints");
   const mount = (...args: string[]) => run(["nsenter", `--mount=/run/sandlot/${stage.tag}/world/mnt`, "--", ...args]);
   const readOnly = "mount --bind $0 $0 && mount -o remount,bind,ro $0";
-  const answer = await disturbedPause(stage, hero, {
+  const answer = await disturbedPause(stage, tested, {
     begin: async () => void (await mount("sh", "-c", readOnly, checkpoints)),
     end: async () => void (await mount("umount", checkpoints)),
   });
   expect(answer).toMatchObject({ status: 500, body: { message: expect.stringMatching(/still running/) } });
-  await expectItself(stage, hero);
+  await expectItself(stage, tested);
   // The next one does not even begin.
-  expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(500);
-  await expectItself(stage, hero);
+  expect((await stage.ask("POST", `/sandboxes/${tested.id}/pause`, {}))?.status).toBe(500);
+  await expectItself(stage, tested);
   await mount("umount", checkpoints);
-  await pauseAndResume(stage, hero);
+  await pauseAndResume(stage, tested);
   // The next start removes what could not be removed then.
   await stage.restart();
-  expect(await leaks(stage, [hero.id])).toEqual([]);
+  expect(await leaks(stage, [tested.id])).toEqual([]);
   await stage.close();
 });
 
@@ -178,10 +182,10 @@ describe(`a store locked by another process for longer than the server waits (SA
   );
   const one = all[Math.floor(random() * all.length)];
   let stage: Stage;
-  let hero: Hero;
+  let tested: TestedSandbox;
   beforeAll(async () => {
     stage = await Stage.open(folder("locked"));
-    hero = await newHero(stage);
+    tested = await newTestedSandbox(stage);
   });
   afterAll(() => stage.close());
 
@@ -195,16 +199,16 @@ describe(`a store locked by another process for longer than the server waits (SA
     for (let tries = 0; !wasSeen; tries++) {
       expect(tries).toBeLessThan(TRIES);
       if (operation.from === "paused") {
-        expect((await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {}))?.status).toBe(204);
+        expect((await stage.ask("POST", `/sandboxes/${tested.id}/pause`, {}))?.status).toBe(204);
       }
       const locked = await whileLocked(operation, step);
       const { answer } = locked;
-      const { faults, alive } = await judge(stage, hero, { operation, answer, loss: undefined });
+      const { faults, alive } = await judge(stage, tested, { operation, answer, loss: undefined });
       expect(faults).toEqual([]);
       if (step === 0) {
         expect(answer).toMatchObject({ status: 503, body: { message: expect.stringContaining("store is locked") } });
       }
-      if (!alive) hero = await newHero(stage);
+      if (!alive) tested = await newTestedSandbox(stage);
       wasSeen = locked.wasSeen;
     }
   });
@@ -220,16 +224,16 @@ describe(`a store locked by another process for longer than the server waits (SA
     using store = new Database(join(stage.dataFolder, "store.sqlite"));
     store.run("PRAGMA busy_timeout = 2000");
     const lock = () => store.run("BEGIN IMMEDIATE");
-    const sight = new Sight(stage, hero.id);
+    const watch = new OperationWatch(stage, tested.id);
     if (step === 0) lock();
     let isOver = false;
-    const answered = operation.begin(stage, hero.id).finally(() => {
+    const answered = operation.begin(stage, tested.id).finally(() => {
       isOver = true;
     });
     if (step > 0) {
       let wasSeen = false;
       await until("it is in the middle", () => {
-        wasSeen = operation.steps[step]?.isSeen(sight) ?? true;
+        wasSeen = operation.steps[step]?.isSeen(watch) ?? true;
         return wasSeen || isOver;
       });
       if (!wasSeen) return { answer: await answered, wasSeen };
