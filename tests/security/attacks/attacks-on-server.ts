@@ -398,7 +398,7 @@ const RELIABILITY: Attack[] = [
     open: "a page of a sandbox can set too many cookies for the domain; a flood from many networks blocks passwords in browsers that have not signed in before",
     tests: [
       [
-        "src/edge/own-address.test.ts",
+        "src/edge/proxy/own-address.test.ts",
         "a response of another port, named in a header, is cached for that sandbox and port only",
       ],
       ["src/control/login/login-pages.test.ts", "takes no form of %s, even with the right cookie"],

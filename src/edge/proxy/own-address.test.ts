@@ -1,8 +1,8 @@
 /** Responses of a hostile sandbox from the server's own address, where browsers also open the login pages. */
 import { expect, test } from "bun:test";
-import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService, SANDBOX } from "../testing/edge-under-test.ts";
 
 const edge = edgeOfFile();
 

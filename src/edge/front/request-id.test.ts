@@ -1,9 +1,9 @@
 /** The id of a request: in the request to a runtime or to control, in the response, and in log lines. */
 import { describe, expect, test } from "bun:test";
-import type { WakeRequest } from "../contract/internal/directory.ts";
-import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { closedPort, hostOf, RawService } from "./testing/edge-under-test.ts";
+import type { WakeRequest } from "../../contract/internal/directory.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { closedPort, hostOf, RawService } from "../testing/edge-under-test.ts";
 
 const edge = edgeOfFile();
 
