@@ -2,6 +2,7 @@
  * Limits the volumes that one team reads and writes at the same time. The host serves only a fixed number at once for
  * all teams, so a team whose clients never finish must not use them all.
  */
+import { withEnd } from "../../base/ending-stream.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
 
@@ -35,22 +36,7 @@ export class ContentQuota {
 
 /** Passes the bytes on and releases the place when the stream ends in any way. */
 export function withPlace(content: ReadableStream<Uint8Array>, place: Disposable): ReadableStream<Uint8Array> {
-  const reader = content.getReader();
-  const source: UnderlyingDefaultSource<Uint8Array> = {
-    async pull(controller) {
-      const piece = await reader.read().catch(() => undefined);
-      if (piece !== undefined && !piece.done) return controller.enqueue(piece.value);
-      place[Symbol.dispose]();
-      // Without a reason: Bun.serve prints the reason, and any sandbox could cause that at will.
-      if (piece === undefined) controller.error();
-      else controller.close();
-    },
-    async cancel(reason) {
-      place[Symbol.dispose]();
-      await reader.cancel(reason);
-    },
-  };
-  return new ReadableStream(source, { highWaterMark: 0 });
+  return withEnd(content, () => place[Symbol.dispose]());
 }
 
 function tooMany(): Fault {

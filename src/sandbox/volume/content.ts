@@ -1,6 +1,7 @@
 /** Serves the content of volumes with one process per volume in use, which ends when idle. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { withEnd } from "../../base/ending-stream.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type {
@@ -72,8 +73,8 @@ export class VolumeContentProcesses implements VolumeContent {
     const call = await this.#enter(volume);
     try {
       const response = await call.process.ask("read", { path });
-      const bytes = Number(response.headers.get("x-bytes"));
-      return { bytes, content: passedOn(response.body, call.leave) };
+      if (response.body === null) throw new Fault(500, "the content of a volume answered without a body");
+      return { bytes: Number(response.headers.get("x-bytes")), content: withEnd(response.body, call.leave) };
     } catch (cause) {
       call.leave();
       throw cause;
@@ -180,25 +181,4 @@ export class VolumeContentProcesses implements VolumeContent {
     });
     return await this.#program;
   }
-}
-
-/** Passes the bytes on; `leave` is called when they end in any way. */
-function passedOn(body: ReadableStream<Uint8Array> | null, leave: () => void): ReadableStream<Uint8Array> {
-  if (body === null) throw new Fault(500, "the content of a volume answered without a body");
-  const reader = body.getReader();
-  const source: UnderlyingDefaultSource<Uint8Array> = {
-    async pull(controller) {
-      const piece = await reader.read().catch(() => undefined);
-      if (piece !== undefined && !piece.done) return controller.enqueue(piece.value);
-      leave();
-      // Without a reason: Bun.serve would print it, and any sandbox could trigger that at will.
-      if (piece === undefined) controller.error();
-      else controller.close();
-    },
-    async cancel(reason) {
-      leave();
-      await reader.cancel(reason);
-    },
-  };
-  return new ReadableStream(source, { highWaterMark: 0 });
 }
