@@ -123,6 +123,16 @@ export class DataFolder {
     return join(this.path, "fetched-images");
   }
 
+  /** Images of volumes and their facts; each volume has a folder. */
+  get volumesFolder(): string {
+    return join(this.path, "volumes");
+  }
+
+  /** Cached blobs from registries. */
+  get registryBlobsFolder(): string {
+    return join(this.path, "registry-blobs");
+  }
+
   /** Uploaded files of template builds. */
   get blobsFolder(): string {
     return join(this.path, "blobs");

@@ -1,6 +1,5 @@
 /** The server: control and host in one process, the edge in others. `up` starts it inside the mount namespace. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { systemClock } from "../../base/clock.ts";
 import { described, type Log, onLogLine, stderrLog } from "../../base/log.ts";
 import { stepsInto } from "../../base/step-file.ts";
@@ -186,7 +185,7 @@ async function openHost(config: Config, data: DataFolder, files: FolderBlobs): P
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },
       local: config.localImages,
       registries: config.registries,
-      blobs: await FolderBlobs.open(join(data.path, "registry-blobs"), systemClock),
+      blobs: await FolderBlobs.open(data.registryBlobsFolder, systemClock),
     },
   });
 }

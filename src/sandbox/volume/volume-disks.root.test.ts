@@ -175,11 +175,11 @@ describe("removal", () => {
     await files.volumes.remove(name);
     await files.volumes.remove(name);
     expect(mountsOf(name)).toEqual([]);
-    expect(existsSync(join(files.data.path, "volumes", name))).toBe(false);
+    expect(existsSync(join(files.data.volumesFolder, name))).toBe(false);
   });
 
   test("and creation that a kill interrupted are completed by the next start", async () => {
-    const folder = join(files.data.path, "volumes");
+    const folder = files.data.volumesFolder;
     mkdirSync(join(folder, ".unfinished-half"));
     writeFileSync(join(folder, ".unfinished-half", "disk.img"), "half");
     await forgotten();

@@ -29,7 +29,7 @@ import type { DataFolder } from "../../system/data-folder.ts";
 import { mountPoints } from "../../system/mount/mount-namespace.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { syncPath } from "../../system/sync-path.ts";
-import { checkImage, makeImage, makeTree, mountImage, TREE } from "./volume-image.ts";
+import { checkImage, makeImage, makeTree, mountImage, TREE, volumeFacts, volumeImage } from "./volume-image.ts";
 
 const VOLUME_SYNC_MS = scaled(300_000);
 /** How long the server's own mount of a volume stays without use. */
@@ -73,7 +73,7 @@ export class Volumes {
     private readonly mounts: Mounts,
     private readonly idleMs: number,
   ) {
-    this.#folder = join(data.path, "volumes");
+    this.#folder = data.volumesFolder;
     this.#mountFolder = join(data.runFolder, "volumes");
   }
 
@@ -99,11 +99,11 @@ export class Volumes {
       const draft = join(this.#folder, UNFINISHED + name);
       mkdirSync(draft, { mode: 0o700 });
       try {
-        const image = join(draft, "disk.img");
+        const image = volumeImage(draft);
         await makeImage(image, sizeMB);
         await this.#fill(name, image);
-        writeFileSync(join(draft, "volume.json"), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
-        await syncPath(join(draft, "volume.json"));
+        writeFileSync(volumeFacts(draft), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
+        await syncPath(volumeFacts(draft));
         await syncPath(draft);
         renameSync(draft, join(this.#folder, name));
         await syncPath(this.#folder);
@@ -243,7 +243,7 @@ export class Volumes {
   }
 
   #requireReadable(name: string): void {
-    const { format } = JSON.parse(readFileSync(join(this.#folder, name, "volume.json"), "utf8")) as Facts;
+    const { format } = JSON.parse(readFileSync(volumeFacts(join(this.#folder, name)), "utf8")) as Facts;
     if (format !== FORMAT) throw new Fault(422, `volume "${name}" has format ${format}; this program reads ${FORMAT}`);
   }
 
@@ -254,7 +254,7 @@ export class Volumes {
   }
 
   #imageOf(name: string): string {
-    return join(this.#folder, name, "disk.img");
+    return volumeImage(join(this.#folder, name));
   }
 
   #mountOf(name: string): string {

@@ -3,6 +3,7 @@
  * machine, in bytes and in inodes. The file is sparse: it grows with writes and shrinks with removals.
  */
 import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { makeSparse } from "../../images/disk/sparse-file.ts";
@@ -35,6 +36,14 @@ const JOURNAL_LARGE_MB = 32;
 const LOCKED = 75;
 /** Highest exit code of e2fsck for a sound filesystem: 0 for no errors, 1 for corrected ones. */
 const SOUND_MAX = 1;
+
+export function volumeImage(folder: string): string {
+  return join(folder, "disk.img");
+}
+
+export function volumeFacts(folder: string): string {
+  return join(folder, "volume.json");
+}
 
 /** Formats a new file, durable when this resolves. */
 export async function makeImage(path: string, sizeMB: number): Promise<void> {

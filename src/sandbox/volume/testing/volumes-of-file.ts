@@ -6,6 +6,7 @@ import { DataFolder } from "../../../system/data-folder.ts";
 import { Mounts } from "../../../system/mount/mounts.ts";
 import { VolumeContentProcesses } from "../content.ts";
 import { Volumes } from "../volume-disks.ts";
+import { volumeImage } from "../volume-image.ts";
 
 /** On a real disk: images are stored here. */
 const ROOT = "/var/tmp";
@@ -47,6 +48,6 @@ export class VolumesOfFile {
   }
 
   imageOf(name: string): string {
-    return join(this.data.path, "volumes", name, "disk.img");
+    return volumeImage(join(this.data.volumesFolder, name));
   }
 }
