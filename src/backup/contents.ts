@@ -43,7 +43,7 @@ export interface Contents {
   storeVersion: number;
   createdAt: string;
   cacheFolder: string;
-  /** The snapshot of VIEW. */
+  /** The snapshot of STAGING_MOUNT. */
   main: string;
   /** Folders of the cache folder, by path in it, with a digest of the names, sizes and times in them. */
   cached: Record<string, string>;
