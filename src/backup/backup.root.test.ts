@@ -1,4 +1,5 @@
 /** Backups of a data folder without a server, with restic, into another data folder over copies of the images. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   chmodSync,
@@ -15,6 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { failureOf } from "../base/testing/failure.ts";
+import { LONG } from "../base/testing/long.ts";
 import { cachedImages, imagesMarkedBy, noteImage } from "../images/cached-images.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { Images } from "../images/images.ts";
@@ -44,7 +46,6 @@ import { Repository } from "./repository.ts";
 import { restore } from "./restore.ts";
 import { makeQuickRepository, PASSWORD } from "./testing/quick-repository.ts";
 
-const LONG = process.env.SANDLOT_TEST_LONG === "1";
 const TOOLS = new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot");
 const folder = mkdtempSync(join(tmpdir(), "sandlot-backup-"));
 const target = join(folder, "repository");

@@ -29,7 +29,7 @@ import { belowFile } from "../images/image-folder.ts";
 import { Images } from "../images/images.ts";
 import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
-import { checkImage, mountImage, TREE } from "../sandbox/volume/volume-image.ts";
+import { checkImage, mountImage, TREE, volumeImage } from "../sandbox/volume/volume-image.ts";
 import { copyStore } from "../store/copy.ts";
 import { attempt, run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
@@ -341,12 +341,12 @@ class Backup {
   }
 
   async #saveVolumes(say: (line: string) => void): Promise<Contents["volumes"]> {
-    const folder = join(this.server.data.path, "volumes");
+    const folder = this.server.data.volumesFolder;
     const volumes: Contents["volumes"] = {};
     const target = join(dirname(STAGING_MOUNT), "backup-volume");
     mkdirSync(target, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(folder).filter((each) => !each.startsWith("."))) {
-      const image = join(folder, name, "disk.img");
+      const image = volumeImage(join(folder, name));
       try {
         await checkImage(image);
         await mountImage(image, target, this.mounts);

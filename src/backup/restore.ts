@@ -11,7 +11,7 @@ import { cachedGuests } from "../images/guest-folders.ts";
 import { belowFile } from "../images/image-folder.ts";
 import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
 import { VOLUME_FACTS } from "../sandbox/volume/volume-disks.ts";
-import { makeImage, mountImage } from "../sandbox/volume/volume-image.ts";
+import { makeImage, mountImage, volumeFacts, volumeImage } from "../sandbox/volume/volume-image.ts";
 import { STORE_VERSION } from "../store/copy.ts";
 import { run } from "../system/command.ts";
 import { DataFolder, restoreNote } from "../system/data-folder.ts";
@@ -236,7 +236,7 @@ class Restore {
     for (const [name, { sizeMB, snapshot }] of Object.entries(this.contents.volumes)) {
       const folder = join(volumes, name);
       mkdirSync(folder, { mode: 0o700 });
-      const image = join(folder, "disk.img");
+      const image = volumeImage(folder);
       await makeImage(image, sizeMB);
       await mountImage(image, target, this.mounts);
       try {
@@ -247,7 +247,7 @@ class Restore {
       } finally {
         await unmount(target, { timeoutMs: SYNC_MS });
       }
-      writeFileSync(join(folder, "volume.json"), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
+      writeFileSync(volumeFacts(folder), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
     }
     return failures;
   }

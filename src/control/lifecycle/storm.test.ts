@@ -6,7 +6,9 @@
  * The model has found races. Every run also finds those planted below, by a store that lets a losing change win.
  * SANDLOT_TEST_SEED chooses the storm; SANDLOT_TEST_LONG=1 or SANDLOT_TEST_STORM_CALLS makes it longer.
  */
+
 import { describe, expect, test } from "bun:test";
+import { LONG } from "../../base/testing/long.ts";
 import { SEED } from "../../base/testing/seed.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
@@ -17,7 +19,7 @@ import { egressOf } from "./egress.ts";
 
 const CLIENTS = 8;
 const SLOTS = 3;
-const CALLS = Number(process.env.SANDLOT_TEST_STORM_CALLS ?? (process.env.SANDLOT_TEST_LONG === "1" ? 8_000 : 2_000));
+const CALLS = Number(process.env.SANDLOT_TEST_STORM_CALLS ?? (LONG ? 8_000 : 2_000));
 
 type Plant = (store: Store) => void;
 
