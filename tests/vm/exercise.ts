@@ -38,13 +38,15 @@ const PEER_UP = [
   `until curl -sf -o /dev/null http://${PEER}; do sleep 1; done`,
 ].join(" && ");
 const PEER_DOWN = "systemctl stop peer; ip route del 11.11.11.11; ip netns del peer; true";
+/** Its own shell has the name in its arguments, too. */
 const LEFTOVERS = `
+  processes=$(ps -eo pid,args)
   ls -d /etc/sandlot /etc/systemd/system/sandlot.service /var/lib/sandlot /run/sandlot /sys/fs/cgroup/sandlot* 2> /dev/null
   nft list tables | grep sandlot
   ip -o link | grep -o 'slot[^:@]*'
   grep -o '/run/sandlot[^ ]*' /proc/mounts
   losetup --noheadings --list
-  ps -eo args | grep '[s]andlot'
+  grep sandlot <<< "$processes" | grep -v "^ *$$ "
   true`;
 const VISIT = `curl -s -o /dev/null --max-time 60 http://${PEER} && echo reached || echo refused`;
 
