@@ -331,10 +331,10 @@ export const COMMANDS: readonly Command[] = [
   {
     usage: "metrics",
     about: "Print the metrics of the running server for Prometheus",
-    run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()),
+    run: async () => (await import("./commands/metrics.ts")).metrics(config()),
   },
   // Its earlier name.
-  { usage: "templates metrics", run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()) },
+  { usage: "templates metrics", run: async () => (await import("./commands/metrics.ts")).metrics(config()) },
   {
     usage: "backup TARGET",
     about: "Back up a running server: store, templates, paused sandboxes, volumes",

@@ -2,7 +2,7 @@
 import { Fault } from "../contract/fault.ts";
 import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
-import { type AuditLog, commandOrigin } from "./access/audit.ts";
+import { type AuditLog, commandOrigin } from "./audit/audit.ts";
 import { starting } from "./http/caller.ts";
 import type { Lifecycle } from "./lifecycle/lifecycle.ts";
 

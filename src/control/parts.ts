@@ -4,7 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Log } from "../base/log.ts";
 import type { Host } from "../contract/internal/host.ts";
 import type { Store } from "../store/store.ts";
-import type { Ids } from "./access/ids.ts";
+import type { Ids } from "./ids.ts";
 
 export interface Parts {
   store: Store;

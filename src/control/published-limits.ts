@@ -19,23 +19,29 @@ import {
   METADATA_MAX_BYTES,
   PAGE_MAX,
 } from "../contract/management/limits.ts";
+import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
+import { LOGINS_PER_OWNER_MAX } from "./access/logins.ts";
+import { PASSWORD_CHECKS_MAX } from "./access/passwords.ts";
+import { LINK_MISSES_MAX } from "./access/signed-links.ts";
+import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/sandbox-logs.ts";
 import {
   BODIES_MAX_BYTES,
   BODIES_PER_TEAM_MAX_BYTES,
   BODY_BYTES_PER_TEAM_BURST,
   BODY_BYTES_PER_TEAM_PER_SECOND,
-} from "./access/body-budgets.ts";
-import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
-import { LOGINS_PER_OWNER_MAX } from "./access/logins.ts";
-import { PASSWORD_CHECKS_MAX } from "./access/passwords.ts";
+} from "./budgets/body-budgets.ts";
+import {
+  EMAIL_TRIES_AT_ONCE,
+  EMAIL_TRIES_PER_MINUTE,
+  LOGIN_TRIES_AT_ONCE,
+  LOGIN_TRIES_PER_MINUTE,
+} from "./budgets/login-budgets.ts";
 import {
   REQUEST_BURST_SECONDS,
   REQUEST_RATES_DEFAULT,
   UNAUTHENTICATED_REQUESTS_BURST,
   UNAUTHENTICATED_REQUESTS_PER_SECOND,
-} from "./access/request-rates.ts";
-import { LINK_MISSES_MAX } from "./access/signed-links.ts";
-import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/sandbox-logs.ts";
+} from "./budgets/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "./builds/build-limits.ts";
 import { STEP_ARGUMENT_MAX_BYTES } from "./builds/build-steps.ts";
 import { BUILD_START_WITHIN_MS } from "./builds/unstarted-builds.ts";
@@ -53,12 +59,6 @@ import {
   LOG_LINES_PER_SANDBOX_MAX,
   REQUEST_LARGE_BODY_MAX_BYTES,
 } from "./limits.ts";
-import {
-  EMAIL_TRIES_AT_ONCE,
-  EMAIL_TRIES_PER_MINUTE,
-  LOGIN_TRIES_AT_ONCE,
-  LOGIN_TRIES_PER_MINUTE,
-} from "./login/login-budgets.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";
 import { VOLUME_CONTENTS_PER_TEAM_MAX } from "./volumes/content-quota.ts";
 import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";

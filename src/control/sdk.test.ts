@@ -1,7 +1,7 @@
 /** The unmodified JS SDK against this management API. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AuthenticationError, NotFoundError, RateLimitError, Sandbox, type SandboxInfo, Template } from "e2b";
-import { REQUEST_BURST_SECONDS } from "./access/request-rates.ts";
+import { REQUEST_BURST_SECONDS } from "./budgets/request-rates.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
 

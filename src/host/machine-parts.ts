@@ -26,7 +26,7 @@ import { IdRanges } from "../system/id-ranges.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { raiseUserLimits } from "../system/user-limits.ts";
-import type { Ksmd } from "./page-merging.ts";
+import type { Ksmd } from "./ksmd.ts";
 
 export interface MachineOptions extends BuildOptions {
   data: DataFolder;

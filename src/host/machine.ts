@@ -44,8 +44,8 @@ import { UsageMeter } from "../sandbox/usage.ts";
 import { memoryLeft } from "../system/cgroup/memory-left.ts";
 import { Processors } from "../system/cgroup/processors.ts";
 import { guestUses, imageUses } from "./guest-uses.ts";
+import { KsmdControl } from "./ksmd.ts";
 import { type MachineOptions, type MachineParts, openParts } from "./machine-parts.ts";
-import { PageMerging } from "./page-merging.ts";
 import { TemplateSandboxes } from "./template-sandboxes.ts";
 
 export type { MachineOptions } from "./machine-parts.ts";
@@ -67,7 +67,7 @@ export class Machine implements Host {
   readonly #builds: Builds;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
-  readonly #merging: PageMerging;
+  readonly #merging: KsmdControl;
   readonly #memory: MemoryWatch | undefined;
   readonly lookUp: Host["lookUp"] = (...args) => this.parts.network.lookUp(...args);
   readonly createVolume: Host["createVolume"] = (...args) => this.parts.volumes.create(...args);
@@ -95,7 +95,7 @@ export class Machine implements Host {
       cgroup: data.cgroup,
       removeResources: (leftovers) => this.#removeResources(leftovers),
     });
-    this.#merging = new PageMerging({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });
+    this.#merging = new KsmdControl({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });
     const makers = { ...options, ...parts, running: this.#running, starting: this.#starting };
     this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
     this.#sandboxes = new TemplateSandboxes({

@@ -38,7 +38,7 @@ export const SETTINGS: readonly RaisedSetting[] = [
 ];
 
 /**
- * Pages of a step: stopping ksmd takes until its current step has ended. src/host/page-merging.ts sets the sleep
+ * Pages of a step: stopping ksmd takes until its current step has ended. src/host/ksmd.ts sets the sleep
  * between steps. ksmd's own advisor would make steps of ten pages: it takes all processor time of ksmd since boot for
  * that of the first scan.
  */

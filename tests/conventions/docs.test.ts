@@ -24,12 +24,12 @@ import {
 import { network } from "../../src/contract/management/network.ts";
 import { Filesystem } from "../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../src/contract/runtime/wire/process/process_pb.ts";
+import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "../../src/control/access/keys.ts";
 import {
   BODIES_PER_TEAM_MAX_BYTES,
   BODY_BYTES_PER_TEAM_BURST,
   BODY_BYTES_PER_TEAM_PER_SECOND,
-} from "../../src/control/access/body-budgets.ts";
-import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "../../src/control/access/keys.ts";
+} from "../../src/control/budgets/body-budgets.ts";
 import { REQUEST_BODY_MAX_BYTES } from "../../src/control/http/dispatch.ts";
 import { REQUEST_VALUES_MAX } from "../../src/control/http/json-bounds.ts";
 import { REQUEST_BODY_MS } from "../../src/control/http/request-body.ts";

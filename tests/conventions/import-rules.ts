@@ -122,13 +122,22 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   tls: list("contract base system"),
 
   control: list(`
-    contract contract/management contract/internal base store blobs/blobs.ts control/access control/http
-    control/volumes control/templates control/dockerfile control/builds control/lifecycle control/webhooks
+    contract contract/management contract/internal base store blobs/blobs.ts control/access control/audit
+    control/budgets control/http control/volumes control/templates control/dockerfile control/builds control/lifecycle control/webhooks
     control/activity control/login control/routes
   `),
-  "control/access": list("contract contract/management contract/runtime base store control/parts.ts"),
-  "control/http": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
-  "control/login": list("contract contract/management base store control/parts.ts control/access control/http"),
+  "control/access": list(`
+    contract contract/management contract/runtime base store control/parts.ts control/audit
+  `),
+  "control/audit": list("base store control/parts.ts"),
+  "control/budgets": list("contract base control/access"),
+  "control/http": list(`
+    contract contract/management base store control/limits.ts control/parts.ts control/access control/audit
+    control/budgets
+  `),
+  "control/login": list(`
+    contract contract/management base store control/parts.ts control/access control/audit control/budgets control/http
+  `),
   "control/volumes": list(`
     contract contract/management contract/internal base store control/parts.ts control/access
   `),
@@ -141,32 +150,53 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/parts.ts control/access control/templates control/dockerfile
   `),
   "control/lifecycle": list(`
-    contract contract/management contract/runtime contract/internal base store control/limits.ts control/parts.ts
-    control/access control/volumes control/templates
+    contract contract/management contract/runtime contract/internal base store control/ids.ts control/limits.ts
+    control/parts.ts control/access control/volumes control/templates
   `),
   "control/webhooks": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
   "control/activity": list(`
     contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access
-    control/lifecycle control/webhooks
+    control/budgets control/lifecycle control/webhooks
   `),
   "control/views": list(`
-    contract contract/management contract/runtime contract/internal store control/access control/templates control/lifecycle
+    contract contract/management contract/runtime contract/internal store control/templates control/lifecycle
   `),
   "control/routes": list(`
-    contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access control/http
-    control/volumes control/templates control/builds control/lifecycle control/webhooks control/activity control/views
+    contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access
+    control/audit control/http control/volumes control/templates control/builds control/lifecycle control/webhooks
+    control/activity control/views
   `),
 
   metrics: list("contract contract/internal base"),
 
-  edge: list("contract contract/management contract/runtime contract/internal base http1"),
+  edge: list(`
+    contract contract/internal contract/runtime base http1 edge/flow edge/front edge/routing edge/proxy
+  `),
+  "edge/flow": list("edge/limits.ts"),
+  "edge/front": list("contract http1 edge/limits.ts edge/request-trace.ts edge/flow"),
+  "edge/routing": list("contract contract/internal contract/runtime http1 edge/limits.ts edge/refusal.ts edge/flow"),
+  "edge/proxy": list(`
+    contract contract/management contract/runtime base http1 edge/limits.ts edge/flow edge/front edge/routing
+  `),
+  "edge/splice": list("base http1"),
+  "edge/process": list("contract contract/internal base edge edge/front edge/routing edge/proxy"),
 
   bundle: list("contract base system images setup builder/registry"),
 
-  cli: list(`
-    backup bundle contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
-    system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access control/login
-    control/templates control/builds edge metrics
+  cli: list("contract base store system setup cli/settings cli/commands cli/server"),
+  "cli/settings": list(`
+    contract base builder/registry host control/budgets control/builds control/login control/templates edge
+  `),
+  "cli/server": list(`
+    contract contract/management contract/internal base store blobs system system/cgroup system/mount images/disk
+    builder/registry host setup tls control control/access control/templates edge edge/front edge/routing edge/splice
+    edge/process metrics cli/prepare.ts cli/progress.ts cli/server-file.ts cli/settings
+  `),
+  "cli/commands": list(`
+    contract contract/management base store guest/published-limits.ts system system/cgroup system/mount images/disk
+    sandbox/pool host backup bundle setup setup/doctor tls control control/access control/audit control/builds
+    control/templates control/views edge cli/admin-client.ts cli/iso-time.ts cli/prepare.ts cli/progress.ts
+    cli/server-file.ts cli/with-store.ts cli/settings cli/server
   `),
 };
 

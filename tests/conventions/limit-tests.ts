@@ -17,7 +17,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "src/control/access/passwords.test.ts": {
     "passwords being checked": "one password is checked at a time, few wait, and one more is refused",
   },
-  "src/control/access/request-rates.test.ts": {
+  "src/control/budgets/request-rates.test.ts": {
     "reading requests": "may send ten seconds' worth at once, then gets a Retry-After",
     "changing requests": "has a separate budget for changes, and no other team's",
     "requests for files of volumes": "has a separate budget for the files of its volumes",

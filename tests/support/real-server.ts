@@ -12,7 +12,7 @@ import type { Host } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
-import { createIds } from "../../src/control/access/ids.ts";
+import { createIds } from "../../src/control/ids.ts";
 import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";

@@ -1,8 +1,8 @@
 /** `sandlot audit`: the newest entries of the audit log, also while no server runs. */
 import { printable } from "../../base/printable.ts";
 import { Fault } from "../../contract/fault.ts";
-import { asAuditView } from "../../control/access/audit.ts";
 import { teamNamed } from "../../control/access/people.ts";
+import { asAuditView } from "../../control/views/audit-list.ts";
 import type { AuditEntry } from "../../store/audit-log.ts";
 import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";

@@ -5,8 +5,6 @@
 import { systemClock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, ADMIN_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
-import { commandOrigin } from "../../control/access/audit.ts";
-import { createIds } from "../../control/access/ids.ts";
 import {
   createAccessToken,
   createAdminToken,
@@ -17,6 +15,8 @@ import {
   revokeApiKey,
 } from "../../control/access/keys.ts";
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL, teamNamed, userNamed } from "../../control/access/people.ts";
+import { commandOrigin } from "../../control/audit/audit.ts";
+import { createIds } from "../../control/ids.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { isoTime } from "../iso-time.ts";

@@ -1,7 +1,5 @@
 /** `sandlot teams …` and `sandlot users …`: teams, users, and which user belongs to which team. */
 import { systemClock } from "../../base/clock.ts";
-import { commandOrigin } from "../../control/access/audit.ts";
-import { createIds } from "../../control/access/ids.ts";
 import {
   addMember,
   chooseDefault,
@@ -14,6 +12,8 @@ import {
   teamNamed,
   userNamed,
 } from "../../control/access/people.ts";
+import { commandOrigin } from "../../control/audit/audit.ts";
+import { createIds } from "../../control/ids.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { isoTime } from "../iso-time.ts";

@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { isRunningSystemd } from "../../system/service-notices.ts";
-import { adminCall } from "../admin/admin-client.ts";
-import type { ServerStatus } from "../admin/server-status.ts";
+import { adminCall } from "../admin-client.ts";
 import { requireRoot } from "../prepare.ts";
+import type { ServerStatus } from "../server/admin/server-status.ts";
 import type { Config } from "../settings/config.ts";
 import { mainPid } from "./service.ts";
 import { SERVICE, UNIT_FILE } from "./service-unit.ts";

@@ -1,7 +1,7 @@
 /** `sandlot teams delete`: a running server deletes the team at once; without one, the next start does. */
 import { Fault } from "../../contract/fault.ts";
 import { anyTeamNamed, beginTeamDeletion } from "../../control/access/people.ts";
-import { adminCall } from "../admin/admin-client.ts";
+import { adminCall } from "../admin-client.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 import { recording } from "./people.ts";

@@ -2,8 +2,8 @@
 import { systemClock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { INT32_MAX } from "../../contract/limits.ts";
-import { commandOrigin, record } from "../../control/access/audit.ts";
-import { createIds } from "../../control/access/ids.ts";
+import { commandOrigin, record } from "../../control/audit/audit.ts";
+import { createIds } from "../../control/ids.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamLimits } from "../../store/team-limits.ts";

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DEFINITIONS } from "../../../templates/definitions.ts";
 import { folderOfFile } from "../../base/testing/test-folder.ts";
-import { REQUEST_RATES_DEFAULT } from "../../control/access/request-rates.ts";
+import { REQUEST_RATES_DEFAULT } from "../../control/budgets/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "../../control/builds/build-limits.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "../../edge/limits.ts";
 import { parseListen } from "./addresses.ts";

@@ -11,7 +11,7 @@ import { Fault } from "../../contract/fault.ts";
 import { parsePrivateNetworks } from "../../contract/private-networks.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../../contract/runtime-name.ts";
 import type { TemplateDefinition } from "../../contract/template-definition.ts";
-import type { RequestRates } from "../../control/access/request-rates.ts";
+import type { RequestRates } from "../../control/budgets/request-rates.ts";
 import type { BuildLimits } from "../../control/builds/build-limits.ts";
 import type { SharedMemory } from "../../control/templates/shared-memory.ts";
 import type { ConnectionLimits } from "../../edge/limits.ts";

@@ -14,7 +14,7 @@ import { quoted } from "../../contract/quoted-text.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import type { Actor } from "./audit.ts";
+import type { Actor } from "../audit/audit.ts";
 import type { LoginCaller, Logins } from "./logins.ts";
 import { teamWithId } from "./people.ts";
 import { hashOf } from "./secrets.ts";

@@ -16,7 +16,7 @@ import { quoted } from "../../contract/quoted-text.ts";
 import type { AccessToken, AdminToken, ApiKey, Mask } from "../../store/keys.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import { type Recording, record } from "./audit.ts";
+import { type Recording, record } from "../audit/audit.ts";
 import { holdStaying } from "./people.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 

@@ -8,8 +8,8 @@ import { Fault } from "../../contract/fault.ts";
 import { API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import type { Login } from "../../store/logins.ts";
 import type { Team } from "../../store/people.ts";
+import { type Actor, type AuditLog, record, type Visit } from "../audit/audit.ts";
 import type { Parts } from "../parts.ts";
-import { type Actor, type AuditLog, record, type Visit } from "./audit.ts";
 import { LoginTokens } from "./login-tokens.ts";
 import { hashOf } from "./secrets.ts";
 

@@ -6,7 +6,7 @@ import { Semaphore } from "../../base/semaphore.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import { type Recording, record } from "./audit.ts";
+import { type Recording, record } from "../audit/audit.ts";
 import { aboutUser } from "./people.ts";
 
 export const PASSWORD_MIN_CHARS = 12;

@@ -6,7 +6,7 @@ import { teamName, teamSlug, userEmail } from "../../contract/management/team.ts
 import { quoted } from "../../contract/quoted-text.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import { type Recording, record } from "./audit.ts";
+import { type Recording, record } from "../audit/audit.ts";
 
 /** Created at the first start of every server. */
 export const OPERATOR_EMAIL = "operator@localhost";

@@ -8,7 +8,7 @@ import { SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
 import type { LogPage } from "../../store/sandbox-logs.ts";
-import { TokenBuckets } from "../access/token-buckets.ts";
+import { TokenBuckets } from "../budgets/token-buckets.ts";
 import { ACTIVITY_STORE_RETRY_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 

@@ -4,7 +4,7 @@ import { Background } from "../../base/background.ts";
 import { systemClock } from "../../base/clock.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Ids } from "../ids.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { SandboxEventRecord } from "./sandbox-event-record.ts";
 import type { ActivityChange } from "./team-activity.ts";

@@ -15,7 +15,7 @@ import {
   type VolumeOf,
 } from "../access/authentication.ts";
 import type { Logins } from "../access/logins.ts";
-import type { RequestBudgets } from "../access/request-rates.ts";
+import type { RequestBudgets } from "../budgets/request-rates.ts";
 
 export interface CallerOptions {
   store: Store;

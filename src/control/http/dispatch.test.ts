@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { jsonLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import { Logins } from "../access/logins.ts";
-import { RequestBudgets } from "../access/request-rates.ts";
+import { RequestBudgets } from "../budgets/request-rates.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";
 import { routesWith } from "./route.ts";

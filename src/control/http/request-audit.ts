@@ -1,7 +1,7 @@
 /** The entries of requests in the audit log. */
 import { UUID } from "../../contract/management/identifiers.ts";
-import type { AuditLog, Origin } from "../access/audit.ts";
 import type { Authentication, Callers, Client } from "../access/authentication.ts";
+import type { AuditLog, Origin } from "../audit/audit.ts";
 import type { RouteFacts, RouteResult } from "./route.ts";
 
 export type RequestAudit = Pick<AuditLog, "note" | "noteRecorded">;

@@ -8,7 +8,7 @@ import {
   BODIES_PER_TEAM_MAX_BYTES,
   BODY_BYTES_PER_TEAM_BURST,
   BODY_BYTES_PER_TEAM_PER_SECOND,
-} from "../access/body-budgets.ts";
+} from "../budgets/body-budgets.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { REQUEST_BODY_MAX_BYTES } from "./dispatch.ts";

@@ -4,8 +4,8 @@
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import type { Origin } from "../access/audit.ts";
 import type { Authentication, Callers } from "../access/authentication.ts";
+import type { Origin } from "../audit/audit.ts";
 import { readQuery } from "./query.ts";
 import { BODY, parseWith } from "./validation.ts";
 

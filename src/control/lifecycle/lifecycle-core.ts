@@ -10,7 +10,7 @@ import type { Host } from "../../contract/internal/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Ids } from "../ids.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 import type { SharedMemory } from "../templates/shared-memory.ts";

@@ -1,18 +1,18 @@
 /** The login of `e2b auth login` as a browser and the CLI see it, without either. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { AUDIT_WRITTEN_EVERY_MS, FAILED_LOGINS_AT_ONCE, FAILED_LOGINS_PER_MINUTE } from "../access/audit.ts";
 import { createAccessToken } from "../access/keys.ts";
 import { LOGIN_ACCESS_MS, LOGIN_MS, LOGINS_PER_OWNER_MAX, REFRESH_REPEATED_WITHIN_MS } from "../access/logins.ts";
 import { PASSWORD_MAX_CHARS, PASSWORD_MIN_CHARS, removePassword, setPassword } from "../access/passwords.ts";
 import { createUser, userNamed } from "../access/people.ts";
-import { ControlFixture } from "../testing/control-fixture.ts";
-import { Browser } from "../testing/login-browser.ts";
+import { AUDIT_WRITTEN_EVERY_MS, FAILED_LOGINS_AT_ONCE, FAILED_LOGINS_PER_MINUTE } from "../audit/audit.ts";
 import {
   EMAIL_TRIES_AT_ONCE,
   EMAIL_TRIES_PER_MINUTE,
   LOGIN_TRIES_AT_ONCE,
   LOGIN_TRIES_PER_MINUTE,
-} from "./login-budgets.ts";
+} from "../budgets/login-budgets.ts";
+import { ControlFixture } from "../testing/control-fixture.ts";
+import { Browser } from "../testing/login-browser.ts";
 
 const NEXT = "http://localhost:21199";
 const PASSWORD = "correct horse battery";

@@ -1,10 +1,10 @@
 /** Login with a real issuer on loopback, from the button of the sign-in page to the tokens. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createUser } from "../access/people.ts";
+import { LOGIN_TRIES_AT_ONCE } from "../budgets/login-budgets.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { Browser } from "../testing/login-browser.ts";
 import { TestIssuer } from "../testing/test-issuer.ts";
-import { LOGIN_TRIES_AT_ONCE } from "./login-budgets.ts";
 import { ISSUER_LOGINS_AT_ONCE, OidcLogin, type OidcSettings } from "./oidc-login.ts";
 
 const NEXT = "http://localhost:21198";

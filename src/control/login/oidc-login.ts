@@ -6,8 +6,8 @@ import type * as OpenIdClient from "openid-client";
 import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { User } from "../../store/people.ts";
-import type { Origin, Visit } from "../access/audit.ts";
 import { createUser, OPERATOR_EMAIL, teamNamed } from "../access/people.ts";
+import type { Origin, Visit } from "../audit/audit.ts";
 import type { Parts } from "../parts.ts";
 
 /** Settings of the issuer. */

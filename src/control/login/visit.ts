@@ -1,4 +1,4 @@
-import type { Visit } from "../access/audit.ts";
+import type { Visit } from "../audit/audit.ts";
 import type { PageRequest } from "../http/page.ts";
 
 /** Who sent a request to a page, for the audit log. */

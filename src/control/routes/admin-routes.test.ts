@@ -1,7 +1,7 @@
 /** Administration through its routes: admin tokens, teams, users, this machine as a node, and the audit log. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { AUDIT_WRITTEN_EVERY_MS } from "../access/audit.ts";
 import { ADMIN_TOKENS_MAX, createAccessToken, createAdminToken, revokeAdminToken } from "../access/keys.ts";
+import { AUDIT_WRITTEN_EVERY_MS } from "../audit/audit.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 

@@ -2,8 +2,8 @@
 import type { VolumeContent } from "../../contract/internal/volume-content.ts";
 import type { MachineReadings } from "../../contract/management/admin.ts";
 import type { Team } from "../../store/people.ts";
-import type { Origin } from "../access/audit.ts";
 import type { Activity } from "../activity/activity.ts";
+import type { Origin } from "../audit/audit.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Uploads } from "../builds/uploads.ts";
 import * as http from "../http/route.ts";

@@ -1,8 +1,8 @@
 /** Pages of the audit log. */
 import type { z } from "zod";
 import type { AuditView, auditQuery } from "../../contract/management/admin.ts";
+import type { AuditEntry } from "../../store/audit-log.ts";
 import type { Store } from "../../store/store.ts";
-import { asAuditView } from "../access/audit.ts";
 import { pageOf, readPageToken } from "./page-token.ts";
 
 /** Newest first. */
@@ -25,6 +25,21 @@ export async function listAudit(
   );
   const { page, nextToken } = pageOf(found, limit, ({ at, id }) => `${at}__${id}`);
   return { page: page.map(asAuditView), nextToken };
+}
+
+export function asAuditView(entry: AuditEntry): AuditView {
+  const { id, at, actor, actorId, teamId, action, object, address, status, requestId } = entry;
+  return {
+    id,
+    timestamp: new Date(at).toISOString(),
+    actor: { kind: actor, ...(actorId !== null && { id: actorId }) },
+    ...(teamId !== null && { teamID: teamId }),
+    action,
+    ...(object !== null && { object }),
+    ...(address !== null && { clientAddress: address }),
+    status,
+    ...(requestId !== null && { requestID: requestId }),
+  };
 }
 
 function readToken(token: string): { at: number; id: string } {

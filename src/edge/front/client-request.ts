@@ -1,7 +1,7 @@
 /** One client request and its response, independent of the protocol. Bytes pass through calls, without streams. */
 import type { HeaderLines } from "../../http1/header-lines.ts";
+import type { HeldBytes } from "../flow/held-bytes.ts";
 import type { RequestTrace } from "../request-trace.ts";
-import type { HeldBytes } from "./held-bytes.ts";
 
 export interface ClientRequest {
   readonly method: string;

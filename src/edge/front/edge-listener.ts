@@ -4,12 +4,12 @@
  * decides where a request goes; it passes each one to its handler.
  */
 import type { Socket, SocketHandler, TCPSocketListener, TLSOptions } from "bun";
+import { descriptorOf } from "../flow/socket-descriptor.ts";
 import { EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
 import type { ClientRequest } from "./client-request.ts";
 import { Http1Connection, type Http1Owner } from "./http1-connection.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { Http2Sessions } from "./http2-sessions.ts";
-import { descriptorOf } from "./socket-descriptor.ts";
 
 /** Interval of the check for idle connections and late request heads. */
 const EDGE_TIMEOUT_CHECK_MS = 2_000;

@@ -5,6 +5,10 @@
 import type { Socket } from "bun";
 import { BadHead } from "../../http1/head-reader.ts";
 import { RequestHeadReader } from "../../http1/request-head.ts";
+import { type HeldBytes, OWN_HELD_BYTES } from "../flow/held-bytes.ts";
+import { Reading } from "../flow/reading.ts";
+import { descriptorOf } from "../flow/socket-descriptor.ts";
+import { UnsentBytes } from "../flow/unsent-bytes.ts";
 import {
   EDGE_CLOSE_MS,
   EDGE_KEEPALIVE_MS,
@@ -14,11 +18,7 @@ import {
 } from "../limits.ts";
 import type { ClientRequest, ClientTunnel, ResponseLines } from "./client-request.ts";
 import { headText } from "./head-text.ts";
-import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
-import { Reading } from "./reading.ts";
-import { descriptorOf } from "./socket-descriptor.ts";
-import { UnsentBytes } from "./unsent-bytes.ts";
 
 /** Maximum bytes kept from behind a request in progress; above it, the client is held back. */
 export const EDGE_BUFFERED_MAX_BYTES = 64 * 1024;

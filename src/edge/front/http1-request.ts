@@ -1,11 +1,11 @@
 /** One HTTP/1.1 request and its response. */
 import { type Body, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
+import type { HeldBytes } from "../flow/held-bytes.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
 import type { RequestTrace } from "../request-trace.ts";
 import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
-import type { HeldBytes } from "./held-bytes.ts";
 import { requestIdOf } from "./request-id.ts";
 
 /** How much of an unwanted body is read so that the client sees the response; a longer body ends the connection. */

@@ -4,6 +4,7 @@
  */
 import { Duplex } from "node:stream";
 import type { Socket } from "bun";
+import { Reading } from "../flow/reading.ts";
 import {
   EDGE_HELD_MIN_BYTES,
   EDGE_HTTP2_UNTAKEN_MAX_BYTES,
@@ -23,7 +24,6 @@ import {
   WINDOW_UPDATE,
   writeFrameHead,
 } from "./http2-frames.ts";
-import { Reading } from "./reading.ts";
 
 /** Maximum frames of one connection per turn: each takes some microseconds, whatever it carries. */
 export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;

@@ -1,5 +1,7 @@
 /** One HTTP/2 request (a stream) and its response. Bodies bypass the library that owns the stream. */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { type HeldBytes, OWN_HELD_BYTES } from "../flow/held-bytes.ts";
+import { UnsentBytes } from "../flow/unsent-bytes.ts";
 import {
   EDGE_HTTP2_WINDOW_BYTES,
   EDGE_REQUEST_WAITING_MAX_BYTES,
@@ -7,11 +9,9 @@ import {
 } from "../limits.ts";
 import type { RequestTrace } from "../request-trace.ts";
 import type { BodySink, ClientRequest, ResponseBody, ResponseLines } from "./client-request.ts";
-import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import type { Http2Carried, Http2Connection } from "./http2-connection.ts";
 import type { Http2Head } from "./http2-head.ts";
 import { requestIdOf } from "./request-id.ts";
-import { UnsentBytes } from "./unsent-bytes.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { constants } from "node:http2";
 import { until, untilStill } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
+import { EDGE_HELD_MAX_BYTES, HeldBytes } from "../flow/held-bytes.ts";
 import { EDGE_HTTP2_WINDOW_BYTES, EDGE_RESPONSE_WAITING_MAX_BYTES } from "../limits.ts";
 import {
   DATA,
@@ -17,7 +18,6 @@ import {
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import type { ClientRequest } from "./client-request.ts";
 import { EdgeListener } from "./edge-listener.ts";
-import { EDGE_HELD_MAX_BYTES, HeldBytes } from "./held-bytes.ts";
 
 const MIB = 1024 * 1024;
 const ANSWER_BYTES = 200_000;

@@ -4,10 +4,10 @@
  */
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, SpliceRequest, Splicing } from "../../base/splicing.ts";
-import { type HeldBytes, OWN_HELD_BYTES } from "../front/held-bytes.ts";
-import { Reading } from "../front/reading.ts";
-import { descriptorOf } from "../front/socket-descriptor.ts";
-import { UnsentBytes } from "../front/unsent-bytes.ts";
+import { type HeldBytes, OWN_HELD_BYTES } from "../flow/held-bytes.ts";
+import { Reading } from "../flow/reading.ts";
+import { descriptorOf } from "../flow/socket-descriptor.ts";
+import { UnsentBytes } from "../flow/unsent-bytes.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import type { SandboxRun } from "../routing/route-table.ts";
 

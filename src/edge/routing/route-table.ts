@@ -3,7 +3,7 @@
  * connections.
  */
 import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
-import { HeldBytes } from "../front/held-bytes.ts";
+import { HeldBytes } from "../flow/held-bytes.ts";
 
 /** One run of a sandbox, as an edge process sees it: its open connections, which end with the run, and their budget. */
 export class SandboxRun {

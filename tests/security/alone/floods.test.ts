@@ -12,7 +12,7 @@ import { Sandbox } from "e2b";
 import { systemClock } from "../../../src/base/clock.ts";
 import { LONG } from "../../../src/base/testing/long.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
-import { createIds } from "../../../src/control/access/ids.ts";
+import { createIds } from "../../../src/control/ids.ts";
 import { createApiKey } from "../../../src/control/access/keys.ts";
 import { openStore } from "../../../src/store/store.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";

@@ -3,7 +3,7 @@ import { createReadStream, statSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { Fault } from "../../../contract/fault.ts";
-import { adminCall } from "../../admin/admin-client.ts";
+import { adminCall } from "../../admin-client.ts";
 import type { Config } from "../../settings/config.ts";
 import { formatted, LEVELS } from "./log-format.ts";
 

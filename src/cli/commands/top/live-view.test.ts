@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Fault } from "../../../contract/fault.ts";
-import type { AdminSandbox, ServerStatus } from "../../admin/server-status.ts";
+import type { AdminSandbox, ServerStatus } from "../../server/admin/server-status.ts";
 import { keysOf, LiveView } from "./live-view.ts";
 
 const [UP, DOWN, ESCAPE] = ["\x1b[A", "\x1b[B", "\x1b"];

@@ -3,7 +3,7 @@
 import { printable } from "../../../base/printable.ts";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import { Fault } from "../../../contract/fault.ts";
-import type { ServerStatus } from "../../admin/server-status.ts";
+import type { ServerStatus } from "../../server/admin/server-status.ts";
 import { type AdminCall, sampleOf, statusOf } from "./top-readings.ts";
 import {
   filtered,

@@ -1,5 +1,5 @@
 /** What `sandlot top` reads from the server. */
-import type { AdminSandbox, ServerStatus } from "../../admin/server-status.ts";
+import type { AdminSandbox, ServerStatus } from "../../server/admin/server-status.ts";
 import type { Sample } from "./top-table.ts";
 
 /** Sends a request such as `GET /status` to the admin socket. */

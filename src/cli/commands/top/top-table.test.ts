@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { AdminSandbox } from "../../admin/server-status.ts";
+import type { AdminSandbox } from "../../server/admin/server-status.ts";
 import { filtered, headLine, lineOf, rowsOf, sorted } from "./top-table.ts";
 
 const SANDBOX: AdminSandbox = {

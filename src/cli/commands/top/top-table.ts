@@ -1,6 +1,6 @@
 /** The table of `sandlot top`: one line for each sandbox. */
 import { printable } from "../../../base/printable.ts";
-import type { AdminSandbox, ServerStatus } from "../../admin/server-status.ts";
+import type { AdminSandbox, ServerStatus } from "../../server/admin/server-status.ts";
 
 /** The sandboxes at one moment. */
 export interface Sample {

@@ -3,7 +3,7 @@
  * elsewhere it prints one table. It reads and acts through the admin socket.
  */
 import { Fault } from "../../../contract/fault.ts";
-import { adminCall } from "../../admin/admin-client.ts";
+import { adminCall } from "../../admin-client.ts";
 import type { Config } from "../../settings/config.ts";
 import { LiveView } from "./live-view.ts";
 import { type AdminCall, sampleOf, statusOf } from "./top-readings.ts";

@@ -1,14 +1,14 @@
 /** The machine and its sandboxes at this moment, for the metrics and for `sandlot status`. */
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import type { Machine } from "../../host/machine.ts";
-import type { Readings } from "../../metrics/server-metrics.ts";
-import type { Store } from "../../store/store.ts";
-import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
-import { memoryLeft } from "../../system/cgroup/memory-left.ts";
-import type { DataFolder } from "../../system/data-folder.ts";
-import { mergedMemory } from "../../system/page-merging.ts";
-import type { Config } from "../settings/config.ts";
+import type { Machine } from "../../../host/machine.ts";
+import type { Readings } from "../../../metrics/server-metrics.ts";
+import type { Store } from "../../../store/store.ts";
+import { memoryInUse } from "../../../system/cgroup/memory-in-use.ts";
+import { memoryLeft } from "../../../system/cgroup/memory-left.ts";
+import type { DataFolder } from "../../../system/data-folder.ts";
+import { mergedMemory } from "../../../system/page-merging.ts";
+import type { Config } from "../../settings/config.ts";
 
 /** The parts of the running server that its operator reads. */
 export interface ServerParts {

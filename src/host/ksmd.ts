@@ -23,7 +23,7 @@ const PROGRESS_PART = 0.01;
 const WAKE_PART = 0.02;
 const WAKE_BYTES = 32 * 1024 ** 2;
 
-interface PageMergingParts {
+interface KsmdParts {
   /** The parent cgroup of all sandboxes. */
   cgroup: string;
   /** Undefined: nothing is ever merged. */
@@ -38,7 +38,7 @@ export interface Ksmd {
   start(): boolean;
 }
 
-export class PageMerging {
+export class KsmdControl {
   #timer: Timer | undefined;
   #isForeign = false;
   /** A sandbox has started since the last look. ksmd would slow the request that started it. */
@@ -51,7 +51,7 @@ export class PageMerging {
   /** Changes of `run`, one after another. Each waits in the kernel until ksmd has ended its step. */
   #changes = Promise.resolve();
 
-  constructor(private readonly parts: PageMergingParts) {}
+  constructor(private readonly parts: KsmdParts) {}
 
   /** To be called when a sandbox of this kind has started. */
   note({ sharesMemory }: SandboxKind): void {

@@ -4,7 +4,7 @@
  */
 import { chmodSync, mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { Fault } from "../../contract/fault.ts";
+import { Fault } from "../../../contract/fault.ts";
 
 /** By `METHOD /path`; a handler gets the parts of the path that are `{id}`. The result is sent as JSON, or as text. */
 export type AdminRoutes = Readonly<Record<string, (id: string) => Promise<unknown>>>;

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { folderOfFile } from "../../base/testing/test-folder.ts";
-import { Fault } from "../../contract/fault.ts";
+import { folderOfFile } from "../../../base/testing/test-folder.ts";
+import { Fault } from "../../../contract/fault.ts";
 import { serveAdmin } from "./admin-socket.ts";
 
 const unix = join(folderOfFile("admin"), "inner/socket");

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
-import { folderOfFile } from "../../base/testing/test-folder.ts";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { callSocket } from "./admin-client.ts";
 
 const folder = folderOfFile("admin-client");

@@ -1,8 +1,8 @@
 /** What this machine says about itself, for `GET /nodes`. */
 import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
-import { version } from "../../base/version.ts";
-import type { MachineReadings } from "../../contract/management/admin.ts";
+import { version } from "../../../base/version.ts";
+import type { MachineReadings } from "../../../contract/management/admin.ts";
 import { readings, type ServerParts } from "./readings.ts";
 
 interface Times {

@@ -7,7 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ipv6Groups } from "../../contract/ip-range.ts";
-import type { Authentication, Callers } from "./authentication.ts";
+import type { Authentication, Callers } from "../access/authentication.ts";
 import { BodyBudgets } from "./body-budgets.ts";
 import { TokenBuckets } from "./token-buckets.ts";
 

@@ -10,7 +10,6 @@ import type { Timer } from "../../base/clock.ts";
 import { described, masked } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
-import type { AuditView } from "../../contract/management/admin.ts";
 import type { AuditEntry } from "../../store/audit-log.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Parts } from "../parts.ts";
@@ -239,21 +238,6 @@ export class AuditLog {
 
 async function addAll({ auditLog }: Tables, entries: readonly AuditEntry[]): Promise<void> {
   for (const entry of entries) await auditLog.add(entry);
-}
-
-export function asAuditView(entry: AuditEntry): AuditView {
-  const { id, at, actor, actorId, teamId, action, object, address, status, requestId } = entry;
-  return {
-    id,
-    timestamp: new Date(at).toISOString(),
-    actor: { kind: actor, ...(actorId !== null && { id: actorId }) },
-    ...(teamId !== null && { teamID: teamId }),
-    action,
-    ...(object !== null && { object }),
-    ...(address !== null && { clientAddress: address }),
-    status,
-    ...(requestId !== null && { requestID: requestId }),
-  };
 }
 
 function factsOf({ actor, address, requestId, action, status }: Origin) {

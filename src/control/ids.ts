@@ -4,7 +4,7 @@ import {
   ADMIN_TOKEN_PREFIX,
   API_KEY_PREFIX,
   SECRET_HEX_CHARS,
-} from "../../contract/management/identifiers.ts";
+} from "../contract/management/identifiers.ts";
 
 export interface Ids {
   /** Version 4: teams, users, keys, builds, runs. */

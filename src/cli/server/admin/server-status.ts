@@ -1,14 +1,14 @@
 /** The calls of the admin socket: the server's status, its sandboxes, metrics, settings and log. */
-import { version } from "../../base/version.ts";
-import type { Usage } from "../../contract/internal/host.ts";
-import type { Control } from "../../control/control.ts";
-import type { ServerMetrics } from "../../metrics/server-metrics.ts";
-import type { SandboxOverview } from "../../store/sandboxes.ts";
-import { mergedBytes } from "../../system/cgroup/merged-bytes.ts";
-import type { TlsAddresses } from "../server/banner.ts";
-import type { RecentLines } from "../server/recent-lines.ts";
-import type { Listen } from "../settings/addresses.ts";
-import { effectiveSettings } from "../settings/settings.ts";
+import { version } from "../../../base/version.ts";
+import type { Usage } from "../../../contract/internal/host.ts";
+import type { Control } from "../../../control/control.ts";
+import type { ServerMetrics } from "../../../metrics/server-metrics.ts";
+import type { SandboxOverview } from "../../../store/sandboxes.ts";
+import { mergedBytes } from "../../../system/cgroup/merged-bytes.ts";
+import type { Listen } from "../../settings/addresses.ts";
+import { effectiveSettings } from "../../settings/settings.ts";
+import type { TlsAddresses } from "../banner.ts";
+import type { RecentLines } from "../recent-lines.ts";
 import type { AdminRoutes } from "./admin-socket.ts";
 import { readings, type ServerParts } from "./readings.ts";
 

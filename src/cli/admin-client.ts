@@ -1,8 +1,8 @@
 /** Calls of the operator's commands to the running server, through its admin socket. */
-import { Fault } from "../../contract/fault.ts";
-import { DataFolder } from "../../system/data-folder.ts";
-import { requireRoot } from "../prepare.ts";
-import type { Config } from "../settings/config.ts";
+import { Fault } from "../contract/fault.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { requireRoot } from "./prepare.ts";
+import type { Config } from "./settings/config.ts";
 
 const CALL_MS = 60_000;
 
@@ -47,9 +47,4 @@ export async function callSocket(
 
 function noServer(dataFolder: string, cause?: unknown): Fault {
   return new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``, { cause });
-}
-
-export async function printMetrics(config: Config): Promise<number> {
-  process.stdout.write(await (await adminCall(config, "GET /metrics")).text());
-  return 0;
 }

@@ -6,8 +6,8 @@
 import type { Clock } from "../../base/clock.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
-import { networkOf } from "../access/request-rates.ts";
-import { TokenBuckets } from "../access/token-buckets.ts";
+import { networkOf } from "./request-rates.ts";
+import { TokenBuckets } from "./token-buckets.ts";
 
 export const LOGIN_TRIES_AT_ONCE = 10;
 export const LOGIN_TRIES_PER_MINUTE = 6;
