@@ -6,6 +6,9 @@
  *   checkpoints  never change; hard links keep their files while the server removes its own
  *   images       never change; the server removes none while the lock is held
  *   volumes      are read file by file while sandboxes write
+ *
+ * The module src/backup copies the data of a server to a repository and back. It never serves requests and never starts
+ * or stops a sandbox.
  */
 import {
   copyFileSync,

@@ -1,9 +1,6 @@
 /**
  * A restic repository: content-defined chunks, each stored once, compressed, encrypted and checked by its digest. A
  * snapshot of restic exists only when all of its chunks are stored, so an interrupted backup changes no earlier one.
- *
- * The module src/backup copies the data of a server to a repository and back. It never serves requests and never starts
- * or stops a sandbox.
  */
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";

@@ -5,6 +5,9 @@
  *   program/npm.tar.gz   Sandlot with its npm packages
  *   packages/            Debian packages of the commands that setup installs, as a source for apt
  *   cache/               archives of the folders in the cache that setup makes of further packages
+ *
+ * The module src/bundle makes and installs bundles: everything that the first start would download, in one file for
+ * machines without a network. It never reaches a network when it installs one.
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";

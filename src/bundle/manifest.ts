@@ -1,9 +1,4 @@
-/**
- * What a bundle is for and what it holds: the file `manifest.json` at its start. Pure.
- *
- * The module src/bundle makes and installs bundles: everything that the first start would download, in one file for
- * machines without a network. It never reaches a network when it installs one.
- */
+/** What a bundle is for and what it holds: the file `manifest.json` at its start. Pure. */
 import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
 

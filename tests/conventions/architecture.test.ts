@@ -1,5 +1,6 @@
 /** The tables of docs/architecture.md list the same folders and import directions as the import rules. */
 import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import type { HostEvent } from "../../src/contract/internal/host.ts";
 import { MAY_IMPORT } from "./import-rules.ts";
 import { tableRows } from "./markdown.ts";
@@ -19,15 +20,21 @@ const HOST_EVENTS: Readonly<Record<HostEvent["kind"], true>> = {
   log: true,
 };
 const folders = Object.keys(MAY_IMPORT);
+const MODULE_COLUMNS = ["Module", "Its one job", "First file", "May import from other modules"];
 
 describe("docs/architecture.md", () => {
   test("lists every module and its imports from others", () => {
-    const rows = tableRows(page, ["Module", "Its one job", "May import from other modules"]);
+    const rows = tableRows(page, MODULE_COLUMNS);
     const documented = rows.map((row) => [row.Module, namesIn(row["May import from other modules"])] as const);
     const modules = new Set(folders.map(topOf));
     expect(Object.fromEntries(documented)).toEqual(
       Object.fromEntries([...modules].map((module) => [`src/${module}`, importsFromOthers(module)])),
     );
+  });
+
+  test("names an existing first file of each module", () => {
+    const files = tableRows(page, MODULE_COLUMNS).map((row) => `${row.Module}/${namesIn(row["First file"])[0]}`);
+    expect(files.filter((path) => !existsSync(path))).toEqual([]);
   });
 
   test("lists every sub-folder and its imports", () => {
@@ -46,10 +53,7 @@ describe("docs/architecture.md", () => {
   });
 
   test("has the purpose of each folder", () => {
-    const jobs = [
-      ...tableRows(page, ["Module", "Its one job", "May import from other modules"]),
-      ...tableRows(page, ["Folder", "Its one job", "Builds on"]),
-    ];
+    const jobs = [...tableRows(page, MODULE_COLUMNS), ...tableRows(page, ["Folder", "Its one job", "Builds on"])];
     expect(jobs.filter((row) => row["Its one job"] === "")).toEqual([]);
     expect(jobs).toHaveLength(folders.length);
   });
