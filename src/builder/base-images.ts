@@ -14,7 +14,6 @@ import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Network } from "../sandbox/network/network.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
-import { FETCH_STALLED_MS } from "./limits.ts";
 import { BlobCache } from "./registry/blob-cache.ts";
 import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
 import {
@@ -27,6 +26,8 @@ import {
 } from "./registry/image-fetcher.ts";
 import { MACHINE_BUNDLES } from "./registry/machine-authorities.ts";
 
+/** A download without progress fails after this time. */
+const FETCH_STALLED_MS = scaled(60_000);
 /** Size of the sandbox that fetches an image. Its disk holds the downloaded layers and the unpacked files. */
 const FETCH_CPU_COUNT = 2;
 const FETCH_MEMORY_MB = 1024;

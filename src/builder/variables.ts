@@ -4,8 +4,9 @@
  * expanded as well, commands are not substituted, and an unset variable is empty.
  */
 import { Fault } from "../contract/fault.ts";
-import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_NESTED_MAX } from "./limits.ts";
+import { BUILD_VALUE_MAX_BYTES } from "./limits.ts";
 
+const BUILD_VARIABLES_NESTED_MAX = 16;
 export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PLAIN = /\$([A-Za-z_]\w*)/y;

@@ -6,14 +6,9 @@ export const REQUEST_LARGE_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const EXPIRY_SLEEP_MAX_MS = 60_000;
 /** Delay before expiry retries after a failure of the store. */
 export const EXPIRY_RETRY_MS = 250;
-/** Old and surplus records are removed at this interval. */
-export const ACTIVITY_SWEEP_MS = 60_000;
-/** Bounds of a log; beyond them the oldest lines are removed. */
+/** Beyond this length of a log the oldest lines are removed. */
 export const LOG_LINES_PER_SANDBOX_MAX = 20_000;
-export const LOG_BYTES_PER_SANDBOX_MAX = 8 * 1024 * 1024;
 export const METRIC_EVERY_MS = 5_000;
-/** Pending deliveries of one webhook. Later events are recorded as failed. */
-export const DELIVERIES_WAITING_MAX = 1_000;
 /** Delay before logs and events retry after a failure of the store. */
 export const ACTIVITY_STORE_RETRY_MS = 1_000;
 /** A waiting build ends after this time without an upload for its template. */

@@ -23,7 +23,8 @@ import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys
 import { LOGINS_PER_OWNER_MAX } from "./access/logins.ts";
 import { PASSWORD_CHECKS_MAX } from "./access/passwords.ts";
 import { LINK_MISSES_MAX } from "./access/signed-links.ts";
-import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/sandbox-logs.ts";
+import { DELIVERIES_WAITING_MAX } from "./activity/sandbox-event-record.ts";
+import { LOG_BYTES_PER_SANDBOX_MAX, LOG_TEAM_BYTES_PER_SECOND } from "./activity/sandbox-logs.ts";
 import {
   BODIES_MAX_BYTES,
   BODIES_PER_TEAM_MAX_BYTES,
@@ -52,13 +53,7 @@ import { REQUEST_VALUES_MAX } from "./http/json-bounds.ts";
 import { REQUEST_BODY_MS } from "./http/request-body.ts";
 import { IDEMPOTENCY_KEYS_PER_TEAM_MAX } from "./lifecycle/idempotent-creates.ts";
 import { EGRESS_CHANGES_WAITING_MAX } from "./lifecycle/transitions/egress-changes.ts";
-import {
-  BUILD_WITHOUT_UPLOAD_MS,
-  DELIVERIES_WAITING_MAX,
-  LOG_BYTES_PER_SANDBOX_MAX,
-  LOG_LINES_PER_SANDBOX_MAX,
-  REQUEST_LARGE_BODY_MAX_BYTES,
-} from "./limits.ts";
+import { BUILD_WITHOUT_UPLOAD_MS, LOG_LINES_PER_SANDBOX_MAX, REQUEST_LARGE_BODY_MAX_BYTES } from "./limits.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";
 import { VOLUME_CONTENTS_PER_TEAM_MAX } from "./volumes/content-quota.ts";
 import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";

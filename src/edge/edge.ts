@@ -14,7 +14,7 @@ import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { TRACEPARENT_HEADER, traceparentOf } from "../contract/trace-context.ts";
 import { HeaderLines } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
-import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
+import type { ConnectionLimits } from "./limits.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
 import { type OutgoingRequest, proxy, startExchange } from "./proxy/exchange.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
@@ -36,6 +36,8 @@ import { type EdgeLog, ServiceLookup, type ServiceTarget } from "./routing/servi
 import { signedLinkOf } from "./routing/signed-link.ts";
 
 export type { EdgeLog } from "./routing/service-lookup.ts";
+
+export const EDGE_CONNECTIONS_DEFAULT: ConnectionLimits = { perSandbox: 2_500, perTeam: 20_000 };
 
 interface EdgeServices {
   directory: Directory;

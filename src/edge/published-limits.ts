@@ -1,13 +1,10 @@
 /** Limits of the edge that clients of sandbox URLs, and the services behind them, can reach. */
 
 import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
-import {
-  EDGE_CONNECTIONS_DEFAULT,
-  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
-  EDGE_HTTP2_UNTAKEN_MS,
-  EDGE_RESPONSE_HEAD_MAX_BYTES,
-  EDGE_RESPONSE_WAITING_MAX_BYTES,
-} from "./limits.ts";
+import { EDGE_CONNECTIONS_DEFAULT } from "./edge.ts";
+import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS } from "./front/http2-connection.ts";
+import { EDGE_RESPONSE_WAITING_MAX_BYTES } from "./limits.ts";
+import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "./proxy/response-head.ts";
 
 export const EDGE_LIMITS: readonly Limit[] = limitRows([
   [

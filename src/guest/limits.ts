@@ -1,7 +1,5 @@
 /** Bounds that several files of this module share. Units come last in a name. */
 
-/** While a flowing process's pipe holds less than this, the reader waits OUTPUT_GATHER_MS for it to fill. */
-export const OUTPUT_READ_BYTES = 64 * 1024;
 export const OUTPUT_GATHER_MS = 1;
 /** Maximum bytes of one read. Output that waits for a listener is sent in batches of up to this size. */
 export const OUTPUT_TOGETHER_MAX_BYTES = 1024 * 1024;

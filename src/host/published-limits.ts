@@ -10,8 +10,8 @@ import { RELAY_CONNECTIONS_PER_SANDBOX_MAX, RELAY_HELLO_MS, RELAY_NEW_PER_SECOND
 import { DISK_FREE_MIN_BYTES } from "../images/disk/disks.ts";
 import { DISK_BYTES_PER_FILE } from "../images/disk/prototypes.ts";
 import { IMAGE_LEVELS_MAX } from "../images/images.ts";
+import { IMAGE_PER_MEMORY_MAX } from "../sandbox/checkpointing.ts";
 import { JOURNAL_BURST_MAX_BYTES, JOURNAL_BYTES_PER_SECOND } from "../sandbox/guest-link/guest-journal.ts";
-import { IMAGE_PER_MEMORY_MAX } from "../sandbox/limits.ts";
 import { CONNECTIONS_PER_SANDBOX_MAX } from "../sandbox/network/ruleset.ts";
 import { QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "../sandbox/queue-watch.ts";
 import { DELETED_FILES_MAX, QUEUED_SIGNALS_MAX } from "../sandbox/runtime/crun/dump-precheck.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { createConnection } from "node:net";
 import { untilTrue } from "../base/testing/until.ts";
+import { EXECUTIONS_WAITING_MAX } from "./context.ts";
 import { KEEPALIVE_MS } from "./execution-stream.ts";
-import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
 import { type Line, linesOf, post, type ScriptedServer, scriptedServer } from "./testing/scripted-kernel.ts";
 
 type Fields = Record<string, unknown>;

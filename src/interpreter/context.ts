@@ -5,10 +5,11 @@ import type { ExecutionStream } from "./execution-stream.ts";
 import { type Kernel, KernelEnded, type Language } from "./kernel.ts";
 import { signalGroup } from "./kernel-process.ts";
 import { HOME_FOLDER, type Kernels } from "./kernels.ts";
-import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
 import { logFailure } from "./log.ts";
 import type { Variables } from "./sandbox-facts.ts";
 
+/** Per context. */
+export const EXECUTIONS_WAITING_MAX = 1_000;
 /** Repeated interrupts, after the first one, of a running cell whose client has disconnected. */
 export const INTERRUPT_AGAIN_MS = [1_000, 3_000] as const;
 /** After this time the kernel is replaced. */

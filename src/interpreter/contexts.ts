@@ -4,8 +4,9 @@ import { Fault } from "../contract/fault.ts";
 import { Context } from "./context.ts";
 import type { Language } from "./kernel.ts";
 import { HOME_FOLDER, type Kernels } from "./kernels.ts";
-import { CONTEXTS_MAX } from "./limits.ts";
 
+/** Each context is a process; memory usually runs out long before this. */
+export const CONTEXTS_MAX = 500;
 const DEFAULT_LANGUAGE = "python";
 const OTHER_NAMES: Readonly<Record<string, string>> = { js: "javascript", ts: "typescript" };
 

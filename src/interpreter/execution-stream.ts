@@ -1,9 +1,11 @@
 /** The streamed response of one execution: output lines as they come, keepalives when none do, with bounded memory. */
 import type { ServerResponse } from "node:http";
 import type { KernelOutput } from "./kernel.ts";
-import { KERNEL_MESSAGE_MAX_BYTES, OUTPUT_HELD_FROM_BYTES } from "./limits.ts";
+import { KERNEL_MESSAGE_MAX_BYTES } from "./limits.ts";
 import { END_LINE, KEEPALIVE_LINE, lineOf } from "./lines.ts";
 
+/** The kernel is stopped when its client has this many unread bytes. */
+export const OUTPUT_HELD_FROM_BYTES = 4 * 1024 * 1024;
 /** Interval between keepalives of a silent stream. */
 export const KEEPALIVE_MS = 5_000;
 /** The kernel continues when no more than this many unread bytes are left. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { CONTEXTS_MAX, REQUEST_MAX_BYTES } from "./limits.ts";
+import { CONTEXTS_MAX } from "./contexts.ts";
+import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { linesOf, post, scriptedServer } from "./testing/scripted-kernel.ts";
 
 describe("requests", () => {

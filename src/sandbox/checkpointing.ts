@@ -31,7 +31,7 @@ import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { listImage, type SealedImage, sealImage } from "./checkpoint/image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest, volumesIn } from "./checkpoint/manifest.ts";
-import { CHECKPOINT_MS, IMAGE_PER_MEMORY_MAX } from "./limits.ts";
+import { CHECKPOINT_MS } from "./limits.ts";
 import { keptFiles } from "./mounted-files.ts";
 import type { Network } from "./network/network.ts";
 import { quiesce } from "./quiesce.ts";
@@ -40,6 +40,8 @@ import type { Runtimes } from "./runtime/runtimes.ts";
 import { rootOf, type SandboxRecord } from "./sandbox-record.ts";
 import type { Volumes } from "./volume/volume-disks.ts";
 
+/** As a multiple of the sandbox's memory: CRIU writes memory that processes share once per process. */
+export const IMAGE_PER_MEMORY_MAX = 16;
 /** Each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
 export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
 /** Timeout for CRIU to write a sandbox: a base, plus time for each byte to write. */

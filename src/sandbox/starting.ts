@@ -26,7 +26,6 @@ import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { requireFit, requireSameVolumes } from "./checkpoint/manifest.ts";
 import type { Leftovers } from "./cleanup.ts";
 import type { GuestPages } from "./guest-link/guest-pages.ts";
-import { RESTORES_AT_ONCE_MAX } from "./limits.ts";
 import type { Network } from "./network/network.ts";
 import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
@@ -34,6 +33,8 @@ import type { Runtimes } from "./runtime/runtimes.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 import type { VolumeContentProcesses } from "./volume/content.ts";
 import type { Volumes } from "./volume/volume-disks.ts";
+
+export const RESTORES_AT_ONCE_MAX = Math.max(4, 2 * availableParallelism());
 
 /**
  * A boot is CPU-bound: two per processor keep all processors busy. More would only delay all of them and other

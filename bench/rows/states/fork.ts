@@ -2,7 +2,7 @@
  * Latency of forking a running sandbox, beside CRIU's share: one dump, and as many restores with the server's
  * concurrency.
  */
-import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/limits.ts";
+import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/starting.ts";
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";

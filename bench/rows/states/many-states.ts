@@ -1,6 +1,6 @@
 /** Many concurrent pauses and resumes, beside CRIU on the same sandboxes with the same concurrency. */
 import { CHECKPOINTS_AT_ONCE_MAX } from "../../../src/sandbox/checkpointing.ts";
-import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/limits.ts";
+import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/starting.ts";
 import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";

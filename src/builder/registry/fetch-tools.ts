@@ -3,13 +3,17 @@
  * is untrusted, and so is their output, since an image might take one of them over. Credentials are in memory inside
  * the sandbox, in a file for root, never on a disk or a command line, and are removed before anything is unpacked.
  */
+import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
-import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES, FETCH_SAID_MAX_CHARS, FETCH_UNPACK_MS } from "../limits.ts";
+import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES } from "../limits.ts";
 import { imageArchitecture } from "./manifest.ts";
 import type { RegistryLogin } from "./registry-login.ts";
 import { reasonOf } from "./tool-error.ts";
 
+/** Length of a tool's output that is kept to explain a failure. */
+const FETCH_SAID_MAX_CHARS = 4_096;
+const FETCH_UNPACK_MS = scaled(30 * 60_000);
 /** The root filesystem of the fetching sandbox, made by setup. Bump this when its content changes. */
 export const FETCH_IMAGE = "fetch-1";
 

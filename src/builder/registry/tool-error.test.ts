@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { FETCH_REASON_MAX_CHARS } from "../limits.ts";
-import { reasonOf } from "./tool-error.ts";
+import { FETCH_REASON_MAX_CHARS, reasonOf } from "./tool-error.ts";
 
 const fatal = (message: string) => `time="2026-01-01T00:00:00Z" level=fatal msg=${JSON.stringify(message)}\n`;
 

@@ -1,5 +1,7 @@
 /** Translates errors of skopeo and umoci for the author of a build. Pure. */
-import { FETCH_REASON_MAX_CHARS } from "../limits.ts";
+
+/** Length of a tool's output that an error shows. */
+export const FETCH_REASON_MAX_CHARS = 600;
 
 /** The first match wins. */
 const REASONS: readonly (readonly [RegExp, string])[] = [

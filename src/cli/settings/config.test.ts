@@ -5,7 +5,7 @@ import { DEFINITIONS } from "../../../templates/definitions.ts";
 import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { REQUEST_RATES_DEFAULT } from "../../control/budgets/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "../../control/builds/build-limits.ts";
-import { EDGE_CONNECTIONS_DEFAULT } from "../../edge/limits.ts";
+import { EDGE_CONNECTIONS_DEFAULT } from "../../edge/edge.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
 import { withSecret } from "./oidc-settings.ts";

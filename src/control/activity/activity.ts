@@ -9,7 +9,6 @@ import type { HostEvent } from "../../contract/internal/host.ts";
 import type { Measurable } from "../../store/metric-blocks.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { LifecycleEvent, LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
-import { ACTIVITY_SWEEP_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 import { WebhookDeliveries } from "../webhooks/webhook-deliveries.ts";
 import { type PostMessage, webhookPost } from "../webhooks/webhook-post.ts";
@@ -18,6 +17,9 @@ import { MetricSamples } from "./metric-samples.ts";
 import { SandboxEventRecord } from "./sandbox-event-record.ts";
 import { SandboxLogs } from "./sandbox-logs.ts";
 import { TeamActivities } from "./team-activity.ts";
+
+/** Old and surplus records are removed at this interval. */
+export const ACTIVITY_SWEEP_MS = 60_000;
 
 export interface ActivityOptions {
   /** For timers of background work. The ordinary clock by default; a test may move it separately. */

@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
-import { ACTIVITY_SWEEP_MS, DELIVERIES_WAITING_MAX } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import {
   DELIVERIES_PER_TEAM_AT_ONCE,
@@ -11,6 +10,8 @@ import {
   DELIVERY_RETRY_MS,
 } from "../webhooks/webhook-deliveries.ts";
 import { WEBHOOKS_PER_TEAM_MAX } from "../webhooks/webhooks.ts";
+import { ACTIVITY_SWEEP_MS } from "./activity.ts";
+import { DELIVERIES_WAITING_MAX } from "./sandbox-event-record.ts";
 
 interface Event {
   id: string;

@@ -1,7 +1,7 @@
 /** Sandbox metrics: measured from outside, kept for a week, in coarser intervals as they age. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { ACTIVITY_SWEEP_MS } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import { ACTIVITY_SWEEP_MS } from "./activity.ts";
 import { METRIC_BLOCK_MS } from "./metric-samples.ts";
 import { stepOf, thinned } from "./metric-thinning.ts";
 

@@ -11,10 +11,12 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Delivery, Webhook } from "../../store/webhooks.ts";
 import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
-import { ACTIVITY_STORE_RETRY_MS, DELIVERIES_WAITING_MAX } from "../limits.ts";
+import { ACTIVITY_STORE_RETRY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 import type { ActivityChange } from "./team-activity.ts";
 
+/** Pending deliveries of one webhook. Later events are recorded as failed. */
+export const DELIVERIES_WAITING_MAX = 1_000;
 const EVENT_FLUSH_MS = 25;
 /** Maximum events waiting for the store. */
 const EVENTS_WAITING_MAX = 10_000;

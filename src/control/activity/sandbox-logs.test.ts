@@ -3,9 +3,10 @@ import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
-import { ACTIVITY_SWEEP_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
+import { LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
-import { LOG_TEAM_BURST_MAX_BYTES, LOG_WAITING_MAX_LINES } from "./sandbox-logs.ts";
+import { ACTIVITY_SWEEP_MS } from "./activity.ts";
+import { LOG_BYTES_PER_SANDBOX_MAX, LOG_TEAM_BURST_MAX_BYTES, LOG_WAITING_MAX_LINES } from "./sandbox-logs.ts";
 
 let fixture: ControlFixture;
 beforeEach(async () => {

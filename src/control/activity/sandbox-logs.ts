@@ -9,9 +9,11 @@ import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
 import type { LogPage } from "../../store/sandbox-logs.ts";
 import { TokenBuckets } from "../budgets/token-buckets.ts";
-import { ACTIVITY_STORE_RETRY_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
+import { ACTIVITY_STORE_RETRY_MS, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 
+/** Beyond this size of a log the oldest lines are removed. */
+export const LOG_BYTES_PER_SANDBOX_MAX = 8 * 1024 * 1024;
 /** Lines are written together with those of the next few milliseconds. */
 const LOG_FLUSH_MS = 100;
 /** Lines of one sandbox that wait for the store. More are dropped, and a line says how many. */

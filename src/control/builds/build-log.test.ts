@@ -1,6 +1,6 @@
 /** The log of a build: ordered, paged, bounded, and complete once the build ends. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { ACTIVITY_SWEEP_MS } from "../limits.ts";
+import { ACTIVITY_SWEEP_MS } from "../activity/activity.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 

@@ -7,8 +7,6 @@ import type { Socket } from "bun";
 import { Reading } from "../flow/reading.ts";
 import {
   EDGE_HELD_MIN_BYTES,
-  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
-  EDGE_HTTP2_UNTAKEN_MS,
   EDGE_HTTP2_WINDOW_BYTES,
   EDGE_JOINED_PIECE_MAX_BYTES,
   EDGE_KEEPALIVE_MS,
@@ -24,6 +22,15 @@ import {
   WINDOW_UPDATE,
   writeFrameHead,
 } from "./http2-frames.ts";
+
+/**
+ * Unread request bodies of one connection; above this it is not read. The connection's window opens whether or not
+ * services read, so that one slow service does not delay the others.
+ */
+export const EDGE_HTTP2_UNTAKEN_MAX_BYTES = 16 * 1024 * 1024;
+
+/** After this time without progress the largest unread bodies are reset: they may hold up bytes that services need. */
+export const EDGE_HTTP2_UNTAKEN_MS = 30_000;
 
 /** Maximum frames of one connection per turn: each takes some microseconds, whatever it carries. */
 export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;

@@ -2,11 +2,16 @@
 import { expect, test } from "bun:test";
 import { until, untilStill } from "../../base/testing/until.ts";
 import type { Wake } from "../../contract/internal/directory.ts";
-import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS, EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
+import { EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
 import { EdgeUnderTest, hostOf } from "../testing/edge-under-test.ts";
 import { DATA, END_STREAM, FrameClient, frame, INITIAL_WINDOW } from "../testing/http2-frames.ts";
 import { serve } from "../testing/service.ts";
-import { EDGE_HTTP2_FRAMES_AT_ONCE_MAX, Http2Connection } from "./http2-connection.ts";
+import {
+  EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
+  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
+  EDGE_HTTP2_UNTAKEN_MS,
+  Http2Connection,
+} from "./http2-connection.ts";
 
 const MIB = 1024 * 1024;
 const PIECE = Buffer.alloc(16 * 1024);

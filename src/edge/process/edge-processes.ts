@@ -13,7 +13,7 @@ import type { RequestReport } from "../../contract/internal/request-report.ts";
 import { isRequestId, type RequestOrigin } from "../../contract/request-id.ts";
 import { isSpanId, isTraceId } from "../../contract/trace-context.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../front/listeners.ts";
-import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
+import type { ConnectionLimits } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
 import type { Sampling } from "../request-trace.ts";
 import type { EdgeLog } from "../routing/service-lookup.ts";
@@ -24,6 +24,8 @@ import type { ProcessCalls, ServerCalls } from "./protocol.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 import type { SpanReport } from "./span-reports.ts";
 
+/** Interval of health checks of a process. */
+const EDGE_PROCESS_PING_MS = scaled(5_000);
 /** Time from the start of a process until it listens and has all routes. */
 export const EDGE_PROCESS_START_MS = scaled(60_000);
 /** Maximum delay between attempts to start a process. */

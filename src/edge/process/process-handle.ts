@@ -1,7 +1,9 @@
 /** The server's handle on one edge process: calls it, serves its calls, and kills it when it stops responding. */
-import { EDGE_PROCESS_PINGS_MISSED_MAX } from "../limits.ts";
 import { Channel } from "./channel.ts";
 import type { ProcessCalls, ServerCalls } from "./protocol.ts";
+
+/** Missed replies to health checks after which a process is killed. */
+const EDGE_PROCESS_PINGS_MISSED_MAX = 2;
 
 /** A started process: lines in, lines out. */
 export interface StartedProcess {

@@ -4,9 +4,9 @@ import type { Socket } from "node:net";
 import { unchunked } from "../../base/testing/unchunked.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "../limits.ts";
 import { edgeOfFile } from "../testing/edge-of-file.ts";
 import { hostOf, RawService } from "../testing/edge-under-test.ts";
+import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "./response-head.ts";
 
 const edge = edgeOfFile();
 

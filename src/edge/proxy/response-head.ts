@@ -3,7 +3,8 @@
  * sent the client 100 Continue already, and early hints are only hints.
  */
 import { type ResponseHead, ResponseHeadReader, SWITCHING_PROTOCOLS } from "../../http1/response-head.ts";
-import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "../limits.ts";
+
+export const EDGE_RESPONSE_HEAD_MAX_BYTES = 64 * 1024;
 
 export interface ServiceHead extends ResponseHead {
   /** Bytes of the body that came together with the head. */

@@ -5,8 +5,9 @@
  */
 
 import { CONTROL_PREFIX } from "../../contract/runtime/guest-control.ts";
-import { EDGE_PATH_DECODINGS_MAX } from "../limits.ts";
 
+/** A path that still changes after so many percent-decodings hides something, and is rejected on the runtime port. */
+const EDGE_PATH_DECODINGS_MAX = 8;
 /** Refused exactly, in this case only: `/init/x` and `/INIT` are ordinary unknown paths of the runtime. */
 const INTERNAL_ENDPOINTS: ReadonlySet<string> = new Set([
   "/collapse",

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
 import { openPipe } from "../../base/c-library.ts";
 import { until } from "../../base/testing/until.ts";
-import { OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
-import { readOutput } from "./output-reading.ts";
+import { OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
+import { OUTPUT_READ_BYTES, readOutput } from "./output-reading.ts";
 import { setNonBlocking, waitingInPipe } from "./system-calls.ts";
 
 const WITHIN_MS = 60_000;

@@ -7,10 +7,13 @@
  * machine.
  */
 import { readSync } from "node:fs";
-import { OUTPUT_GATHER_MS, OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
+import { OUTPUT_GATHER_MS, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { waitingInPipe } from "./system-calls.ts";
+
+/** While a flowing process's pipe holds less than this, the reader waits OUTPUT_GATHER_MS for it to fill. */
+export const OUTPUT_READ_BYTES = 64 * 1024;
 
 /** Receives each piece. The reader waits for the returned promise before it reads again. */
 type Take = (piece: Uint8Array) => Promise<unknown> | undefined;

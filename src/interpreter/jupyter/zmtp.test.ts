@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { KERNEL_MESSAGE_MAX_FRAMES } from "../limits.ts";
-import { greeting, type Message, message, ready, ZmtpReader } from "./zmtp.ts";
+import { greeting, KERNEL_MESSAGE_MAX_FRAMES, type Message, message, ready, ZmtpReader } from "./zmtp.ts";
 
 const MAX_BYTES = 1024 * 1024;
 

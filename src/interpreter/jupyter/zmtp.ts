@@ -3,8 +3,9 @@
  * messages. The only mechanism is NULL, because the socket is a file that only root can open.
  */
 import { Fault } from "../../contract/fault.ts";
-import { KERNEL_MESSAGE_MAX_BYTES, KERNEL_MESSAGE_MAX_FRAMES } from "../limits.ts";
+import { KERNEL_MESSAGE_MAX_BYTES } from "../limits.ts";
 
+export const KERNEL_MESSAGE_MAX_FRAMES = 64;
 const GREETING_BYTES = 64;
 const MORE = 1;
 const LONG = 2;

@@ -2,9 +2,8 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import { checkpointFolder } from "./checkpoint-folder.ts";
-import { DIGEST_SLICE_BYTES, requireIntact, sealImage } from "./image-files.ts";
+import { DIGEST_SLICE_BYTES, PACKED_FILE_MAX_BYTES, requireIntact, sealImage } from "./image-files.ts";
 import type { ImageFiles } from "./manifest.ts";
 
 const CONTENTS: Readonly<Record<string, Buffer>> = {

@@ -10,10 +10,12 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { forEachLimited } from "../../base/for-each-limited.ts";
 import { Fault } from "../../contract/fault.ts";
-import { ENTRIES_PER_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
+import { ENTRIES_PER_TURN } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
+/** Files of a memory image up to this size are made durable together, in the pack. */
+export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 /** Bytes of an image file to digest in one step. */
 export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
 

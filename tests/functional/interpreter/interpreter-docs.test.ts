@@ -1,6 +1,9 @@
 /** The example in docs/interpreter.md does what the page says, word for word, and its limits match the code. */
 import { expect, test } from "bun:test";
 import { inBytes } from "../../../src/contract/limit.ts";
+import * as context from "../../../src/interpreter/context.ts";
+import * as contexts from "../../../src/interpreter/contexts.ts";
+import * as stream from "../../../src/interpreter/execution-stream.ts";
 import * as limits from "../../../src/interpreter/limits.ts";
 import { tableRows } from "../../conventions/markdown.ts";
 import { readText } from "../../conventions/source-files.ts";
@@ -13,7 +16,7 @@ const page = readText("docs/interpreter.md");
 
 test("the page has the limits of the code", () => {
   const rows = tableRows(page, ["Limit", "Value", "Constant", "Beyond it"]);
-  const values = new Map<string, unknown>(Object.entries(limits));
+  const values = new Map<string, unknown>([context, contexts, stream, limits].flatMap((file) => Object.entries(file)));
   expect(rows.length).toBeGreaterThan(3);
   for (const { Value: value, Constant: name = "" } of rows) {
     const limit = Number(values.get(name));
