@@ -24,6 +24,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
+import { MIB } from "../contract/limit.ts";
 import { cachedStack, imagesMarkedBy } from "../images/cached-images.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { guestsMarkedBy } from "../images/guest-folders.ts";
@@ -61,7 +62,6 @@ import { inMiB, type Repository, type Saved, Unreadable } from "./repository.ts"
 /** How long a backup waits for the lock, which the server holds while it removes images. */
 const LOCK_WAIT_MS = scaled(120_000);
 const LOCK_RETRY_MS = 200;
-const MIB = 1024 ** 2;
 const DAY_MS = 24 * 3_600_000;
 
 /** Sorted names, numeric owners and one header format: unchanged files then give unchanged bytes. */

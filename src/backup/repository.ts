@@ -4,6 +4,7 @@
  */
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
+import { MIB } from "../contract/limit.ts";
 import { attempt, MINIMAL_ENV } from "../system/command.ts";
 
 /** Exit codes of restic: some files could not be read; the repository does not exist. */
@@ -22,7 +23,6 @@ const PROGRESS_PER_SECOND = "0.1";
 const HOST = "sandlot";
 /** Variables of restic and of the stores that it writes to. */
 const PASSED_ON = /^(?:RESTIC_|AWS_|AZURE_|B2_|GOOGLE_|ST_|OS_|RCLONE_|HTTPS?_PROXY$|HOME$|TMPDIR$|SSH_AUTH_SOCK$)/;
-const MIB = 1024 ** 2;
 /** About a kilobyte for each snapshot; a backup has one for each volume, and three more. */
 const LIST_MAX_BYTES = 256 * MIB;
 /** Removal and verification wait for backups that write to the same repository. */

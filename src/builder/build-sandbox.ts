@@ -2,6 +2,7 @@
  * A sandbox that belongs to a build. It has the isolation and limits of any other sandbox, but is never listed, and
  * only this process knows its guest's token. Disposing it ends all its processes.
  */
+import { shellQuoted } from "../base/shell-text.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox } from "../contract/internal/host.ts";
 import { type GuestProgramName, guestProgram } from "../contract/runtime/guest-programs.ts";
@@ -178,10 +179,6 @@ export class CommandFailure extends Fault {
       `the command ${JSON.stringify(shortened(line))} ${how}${output === "" ? "" : `. Its last output:\n${output}`}`,
     );
   }
-}
-
-function shellQuoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 export function newToken(): string {

@@ -1,6 +1,9 @@
 /** Opens the store of a data folder, for commands that run beside a running server or without one. */
 import { existsSync } from "node:fs";
+import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
+import { commandOrigin } from "../control/audit/audit.ts";
+import { createIds } from "../control/ids.ts";
 import { openMigratedStore, type Store } from "../store/store.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { requireRoot } from "./prepare.ts";
@@ -22,4 +25,17 @@ export async function withStore<T>(
   } finally {
     await store.close();
   }
+}
+
+/** Prints the lines that `work` returns. */
+export function printFromStore(config: Config, work: (store: Store) => Promise<readonly string[]>): Promise<number> {
+  return withStore(config, async (store) => {
+    for (const line of await work(store)) console.log(line);
+    return 0;
+  });
+}
+
+/** What a change of the store needs to be recorded as this command of the operator. */
+export function recording(store: Store, command: string) {
+  return { store, ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
 }

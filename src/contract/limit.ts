@@ -30,6 +30,8 @@ export function limitRows(
   }));
 }
 
+export const MIB = 1024 ** 2;
+
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
 
 /** Readable: `64 MiB`. */

@@ -1,4 +1,5 @@
 /** Generates unguessable ids and secrets. The source of randomness is injected, so that a test can replay it. */
+import { ID_CHARS, ID_LETTERS } from "../contract/ids.ts";
 import {
   ACCESS_TOKEN_PREFIX,
   ADMIN_TOKEN_PREFIX,
@@ -22,9 +23,6 @@ export interface Ids {
 
 export type FillRandom = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>;
 
-const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
-const TEMPLATE_ID_CHARS = 20;
-
 export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(bytes)): Ids {
   const bytes = (count: number) => fill(new Uint8Array(count));
   const hex = (chars: number) => bytes(chars / 2).toHex();
@@ -37,8 +35,8 @@ export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(b
     },
     templateId() {
       // Numbers of four bytes each, so that no character is noticeably likelier than another.
-      const numbers = new Uint32Array(bytes(4 * TEMPLATE_ID_CHARS).buffer);
-      return [...numbers].map((number) => ALPHABET[number % ALPHABET.length]).join("");
+      const numbers = new Uint32Array(bytes(4 * ID_CHARS).buffer);
+      return [...numbers].map((number) => ID_LETTERS[number % ID_LETTERS.length]).join("");
     },
     sandboxToken: () => hex(64),
     apiKey: () => API_KEY_PREFIX + hex(SECRET_HEX_CHARS),

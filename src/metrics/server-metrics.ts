@@ -12,6 +12,7 @@ import { wrapCalls } from "../base/wrapped-calls.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildOutcome, CheckpointOptions, CreatedSandbox, Host } from "../contract/internal/host.ts";
 import type { RequestReport } from "../contract/internal/request-report.ts";
+import { MIB } from "../contract/limit.ts";
 import { BoundedLabel, largest } from "./bounded-label.ts";
 import type { SpanOutcome } from "./span-exporter.ts";
 
@@ -34,7 +35,6 @@ const METRIC_NAMES_MAX = 50;
 const DELAY_LOOK_MS = 500;
 /** Scrapes within this time share one reading. */
 const TEXT_KEPT_MS = 1_000;
-const MIB = 1024 ** 2;
 
 /** Gauges without labels: their help and their value. */
 const NUMBERS: Readonly<Record<string, readonly [help: string, value: (readings: Readings) => number]>> = {

@@ -5,6 +5,7 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";
 import type { HostEvent } from "../contract/internal/host.ts";
+import { MIB } from "../contract/limit.ts";
 import type { MemoryLeft } from "../system/cgroup/memory-left.ts";
 
 /** How often memory is read, and how often while it is short or nearly so: below this multiple of the reserve. */
@@ -13,8 +14,6 @@ export const MEMORY_NEAR_CHECK_MS = 200;
 const MEMORY_NEAR = 2;
 /** Memory is enough again above this multiple of the reserve. */
 const MEMORY_ENOUGH_AGAIN = 1.25;
-
-const MIB = 1024 ** 2;
 
 export interface MemoryReserve {
   /** The reserve, in percent of all memory. */

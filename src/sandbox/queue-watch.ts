@@ -3,6 +3,7 @@
  * all sandboxes periodically, and at once when the kernel's own memory grows, which one small file shows.
  */
 import { described, stderrLog } from "../base/log.ts";
+import { MIB } from "../contract/limit.ts";
 import { kernelMemoryBytes, type Queued, queuedIn } from "./socket-queues.ts";
 
 /**
@@ -27,8 +28,6 @@ interface Watched {
   id: string;
   pid: number;
 }
-
-const MIB = 1024 * 1024;
 
 export class QueueWatch {
   readonly #timer: Timer;

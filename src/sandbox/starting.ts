@@ -9,9 +9,9 @@
 import { availableParallelism } from "node:os";
 import { Semaphore } from "../base/semaphore.ts";
 import { Fault } from "../contract/fault.ts";
+import { newSandboxId } from "../contract/ids.ts";
 import type { CreateSandbox, Egress, ResumeSandbox, SandboxKind, VolumeMount } from "../contract/internal/host.ts";
 import type { GuestSettings } from "../contract/runtime/guest-control.ts";
-import { newSandboxId } from "../contract/sandbox-id.ts";
 import type { Disks } from "../images/disk/disks.ts";
 import type { GuestFolders } from "../images/guest-folders.ts";
 import type { Images } from "../images/images.ts";

@@ -51,6 +51,12 @@ export const MINIMAL_ENV: Readonly<Record<string, string>> = {
   ...timeFactorEnv(),
 };
 
+/** The environment of this process. */
+export function ownEnv(): Record<string, string> {
+  const entries = Object.entries(process.env);
+  return Object.fromEntries(entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+}
+
 /**
  * For a shell that becomes a helper of the server. systemd and terminals signal every process of the service or
  * session, but the server alone decides when its helpers end. The shell exports PWD, which helpers do not need.

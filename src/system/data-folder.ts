@@ -17,6 +17,7 @@ import {
 import { isAbsolute, join } from "node:path";
 import { systemCode } from "../base/system-code.ts";
 import { Fault } from "../contract/fault.ts";
+import { ID_LETTERS } from "../contract/ids.ts";
 import { type FileLock, takeLock, waitForLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
@@ -26,7 +27,6 @@ const DATA_NOTE = "data-folder";
 const TAG_LENGTH = 4;
 /** Each retry means that another process had the lock and removed its file. */
 const LOCK_TRIES_MAX = 10_000;
-const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 export class DataFolder {
   readonly tag: string;
@@ -264,5 +264,5 @@ function nameServer(identity: string): void {
 
 function randomTag(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(TAG_LENGTH));
-  return [...bytes].map((byte) => TAG_LETTERS[byte % TAG_LETTERS.length]).join("");
+  return [...bytes].map((byte) => ID_LETTERS[byte % ID_LETTERS.length]).join("");
 }

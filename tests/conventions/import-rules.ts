@@ -12,7 +12,7 @@ import { importsOf, type SourceFile } from "./source-files.ts";
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
-    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts contract/quoted-text.ts
+    contract/domain-pattern.ts contract/ip-range.ts contract/ids.ts contract/sandbox-log.ts contract/quoted-text.ts
     contract/runtime/version.ts
   `),
   "contract/runtime": [],
@@ -144,7 +144,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "control/templates": list(`
     contract contract/management contract/internal base store control/parts.ts control/access control/volumes
   `),
-  "control/dockerfile": list("contract contract/management contract/internal"),
+  "control/dockerfile": list("contract contract/management contract/internal base"),
   "control/builds": list(`
     contract contract/management contract/runtime contract/internal base store blobs/blobs.ts control/limits.ts
     control/parts.ts control/access control/templates control/dockerfile
@@ -183,7 +183,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   bundle: list("contract base system images setup builder/registry"),
 
-  cli: list("contract base store system setup cli/settings cli/commands cli/server"),
+  cli: list("contract base store system setup control control/audit cli/settings cli/commands cli/server"),
   "cli/settings": list(`
     contract base builder/registry host control/budgets control/builds control/login control/templates edge
   `),

@@ -6,7 +6,7 @@ import { asAuditView } from "../../control/views/audit-list.ts";
 import type { AuditEntry } from "../../store/audit-log.ts";
 import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";
-import { withStore } from "../with-store.ts";
+import { printFromStore } from "../with-store.ts";
 
 const LIMIT_DEFAULT = "100";
 const LIMIT_MAX = 10_000;
@@ -24,13 +24,11 @@ export function audit(config: Config, { team, actor, object, limit = LIMIT_DEFAU
   if (count < 1 || count > LIMIT_MAX) {
     throw new Fault(400, `--limit must be a whole number from 1 to ${LIMIT_MAX}, not "${limit}"`);
   }
-  return withStore(config, async (store) => {
+  return printFromStore(config, async (store) => {
     // A deleted team is known by its id only.
     const teamId = team === undefined || /^[0-9a-f-]{36}$/.test(team) ? team : (await teamNamed(store, team)).id;
-    for (const entry of await store.auditLog.list({ teamId, actorId: actor, object }, undefined, count)) {
-      console.log(json ? JSON.stringify(asAuditView(entry)) : entryLine(entry));
-    }
-    return 0;
+    const entries = await store.auditLog.list({ teamId, actorId: actor, object }, undefined, count);
+    return entries.map((entry) => (json ? JSON.stringify(asAuditView(entry)) : entryLine(entry)));
   });
 }
 

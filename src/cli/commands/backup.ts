@@ -7,6 +7,7 @@ import { installedRestic } from "../../backup/restic-program.ts";
 import { restore } from "../../backup/restore.ts";
 import { version } from "../../base/version.ts";
 import { Fault } from "../../contract/fault.ts";
+import { ownEnv } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
 import { replaceProcess } from "../../system/syscalls.ts";
@@ -87,9 +88,8 @@ async function repositoryAt(config: Config, target: string): Promise<Repository>
 
 /** Replaces this process by one whose mounts no other process sees, and which end with it. */
 function continueAlone(enter: readonly string[], words: readonly string[]): never {
-  const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
   const [program = "", ...rest] = [...enter, "unshare", "--mount", "--propagation=private", "--"];
   const path = Bun.which(program);
   if (path === null) throw new Fault(500, `${program} is missing. FIX: apt-get install util-linux`);
-  replaceProcess([path, ...rest, process.execPath, join(import.meta.dir, "../main.ts"), ...words], env);
+  replaceProcess([path, ...rest, process.execPath, join(import.meta.dir, "../main.ts"), ...words], ownEnv());
 }

@@ -2,7 +2,6 @@
  * `sandlot keys …`: API keys of a team, and access tokens of a user. By default those of the first team and user.
  * `sandlot admin …`: admin tokens.
  */
-import { systemClock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, ADMIN_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import {
@@ -15,13 +14,11 @@ import {
   revokeApiKey,
 } from "../../control/access/keys.ts";
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL, teamNamed, userNamed } from "../../control/access/people.ts";
-import { commandOrigin } from "../../control/audit/audit.ts";
-import { createIds } from "../../control/ids.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";
-import { withStore } from "../with-store.ts";
+import { printFromStore, recording } from "../with-store.ts";
 
 /** The owner that the options `--team` and `--user` name. */
 export interface OwnerNames {
@@ -76,33 +73,26 @@ export function revokeKey(config: Config, names: OwnerNames, id: string): Promis
 }
 
 export function createAdmin(config: Config, name = "unnamed"): Promise<number> {
-  return withStore(config, async (store) => {
-    console.log((await createAdminToken(recording(store, "admin create"), { name })).secret);
-    return 0;
-  });
+  return printFromStore(config, async (store) => [
+    (await createAdminToken(recording(store, "admin create"), { name })).secret,
+  ]);
 }
 
 export function listAdmins(config: Config): Promise<number> {
-  return withStore(config, async (store) => {
-    for (const token of await store.keys.adminTokens()) {
+  return printFromStore(config, async (store) =>
+    (await store.keys.adminTokens()).map((token) => {
       const used = token.lastUsedAt === null ? "never used" : `used ${isoTime(token.lastUsedAt)}`;
       const masked = maskedSecret(ADMIN_TOKEN_PREFIX, token);
-      console.log(`${token.id}  ${masked}  ${isoTime(token.createdAt)}  ${used}  ${token.name}`);
-    }
-    return 0;
-  });
+      return `${token.id}  ${masked}  ${isoTime(token.createdAt)}  ${used}  ${token.name}`;
+    }),
+  );
 }
 
 export function revokeAdmin(config: Config, id: string): Promise<number> {
-  return withStore(config, async (store) => {
+  return printFromStore(config, async (store) => {
     await revokeAdminToken(recording(store, "admin revoke"), id);
-    console.log(`revoked ${id}`);
-    return 0;
+    return [`revoked ${id}`];
   });
-}
-
-function recording(store: Store, command: string) {
-  return { store, ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
 }
 
 /**
@@ -114,14 +104,13 @@ function withOwner(
   { team: slug, user: email }: OwnerNames,
   work: (store: Store, owner: Owner) => Promise<string[]>,
 ): Promise<number> {
-  return withStore(config, async (store) => {
+  return printFromStore(config, async (store) => {
     if ((await store.people.userByEmail(OPERATOR_EMAIL)) === undefined) {
       throw new Fault(404, "the store has no team yet. FIX: sandlot up");
     }
     const wanted = email ?? (slug === undefined ? OPERATOR_EMAIL : undefined);
     const user = wanted === undefined ? undefined : await userNamed(store, wanted);
     const team = await teamNamed(store, slug ?? DEFAULT_TEAM_SLUG);
-    for (const line of await work(store, { team, user })) console.log(line);
-    return 0;
+    return work(store, { team, user });
   });
 }

@@ -1,5 +1,4 @@
 /** `sandlot teams …` and `sandlot users …`: teams, users, and which user belongs to which team. */
-import { systemClock } from "../../base/clock.ts";
 import {
   addMember,
   chooseDefault,
@@ -12,21 +11,14 @@ import {
   teamNamed,
   userNamed,
 } from "../../control/access/people.ts";
-import { commandOrigin } from "../../control/audit/audit.ts";
-import { createIds } from "../../control/ids.ts";
 import type { Team, User } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { isoTime } from "../iso-time.ts";
 import type { Config } from "../settings/config.ts";
-import { withStore } from "../with-store.ts";
-
-/** What a change of the store needs to be recorded as this command of the operator. */
-export const recording = (store: Store, command: string) => {
-  return { store, ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
-};
+import { printFromStore, recording } from "../with-store.ts";
 
 export function listTeams(config: Config): Promise<number> {
-  return printing(config, async (store) => {
+  return printFromStore(config, async (store) => {
     const lines = [];
     for (const team of await store.people.teams()) {
       const [members, keys] = [await store.people.membersOf(team.id), await store.keys.countApiKeys(team.id)];
@@ -39,21 +31,21 @@ export function listTeams(config: Config): Promise<number> {
 }
 
 export function addTeam(config: Config, slug: string, name: string | undefined): Promise<number> {
-  return printing(config, async (store) => {
+  return printFromStore(config, async (store) => {
     const team = await createTeam(recording(store, "teams create"), { slug, name });
     return [`created team ${team.slug}  ${team.id}`];
   });
 }
 
 export function changeTeamName(config: Config, slug: string, name: string): Promise<number> {
-  return printing(config, async (store) => {
+  return printFromStore(config, async (store) => {
     const team = await renameTeam(recording(store, "teams rename"), await teamNamed(store, slug), name);
     return [`team ${team.slug} is now called ${team.name}`];
   });
 }
 
 export function listUsers(config: Config): Promise<number> {
-  return printing(config, async (store) => {
+  return printFromStore(config, async (store) => {
     const lines = [];
     for (const user of await store.people.users()) {
       const teams = (await store.people.teamsOf(user.id)).map(({ team }) => team.slug);
@@ -64,7 +56,7 @@ export function listUsers(config: Config): Promise<number> {
 }
 
 export function addUser(config: Config, email: string, slugs: readonly string[]): Promise<number> {
-  return printing(config, async (store) => {
+  return printFromStore(config, async (store) => {
     const teams = [];
     for (const slug of slugs) teams.push(await teamNamed(store, slug));
     const user = await createUser(recording(store, "users create"), { email, teamIds: teams.map(({ id }) => id) });
@@ -73,7 +65,7 @@ export function addUser(config: Config, email: string, slugs: readonly string[])
 }
 
 export function removeUser(config: Config, email: string, revokeKeys: boolean): Promise<number> {
-  return printing(config, async (store) => {
+  return printFromStore(config, async (store) => {
     const left = await deleteUser(recording(store, "users delete"), await userNamed(store, email), { revokeKeys });
     return [`deleted user ${email}`, ...aboutKeys(left)];
   });
@@ -106,7 +98,9 @@ function withMember(
   slug: string,
   work: (store: Store, team: Team, user: User) => Promise<string[]>,
 ): Promise<number> {
-  return printing(config, async (store) => work(store, await teamNamed(store, slug), await userNamed(store, email)));
+  return printFromStore(config, async (store) =>
+    work(store, await teamNamed(store, slug), await userNamed(store, email)),
+  );
 }
 
 function aboutKeys({ revokedKeys, validKeys }: KeyCounts): string[] {
@@ -114,11 +108,4 @@ function aboutKeys({ revokedKeys, validKeys }: KeyCounts): string[] {
     return [`still valid: ${validKeys} API keys that this user made; \`sandlot keys list --team TEAM\` shows keys`];
   }
   return revokedKeys > 0 ? [`revoked ${revokedKeys} API keys that this user made`] : [];
-}
-
-function printing(config: Config, work: (store: Store) => Promise<string[]>): Promise<number> {
-  return withStore(config, async (store) => {
-    for (const line of await work(store)) console.log(line);
-    return 0;
-  });
 }

@@ -1,6 +1,7 @@
 /** `sandlot status`: the running server, its sandboxes and the resources of the machine, as its admin socket says. */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import { MIB } from "../../contract/limit.ts";
 import { isRunningSystemd } from "../../system/service-notices.ts";
 import { adminCall } from "../admin-client.ts";
 import { requireRoot } from "../prepare.ts";
@@ -10,7 +11,6 @@ import { mainPid } from "./service.ts";
 import { SERVICE, UNIT_FILE } from "./service-unit.ts";
 
 const MINUTE_MS = 60_000;
-const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 /** The exit code of `systemctl status` for a stopped service. */
 const NOT_RUNNING = 3;

@@ -3,8 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import { anyTeamNamed, beginTeamDeletion } from "../../control/access/people.ts";
 import { adminCall } from "../admin-client.ts";
 import type { Config } from "../settings/config.ts";
-import { withStore } from "../with-store.ts";
-import { recording } from "./people.ts";
+import { recording, withStore } from "../with-store.ts";
 
 const DELETED_WITHIN_MS = 10 * 60_000;
 const LOOKED_EVERY_MS = 250;

@@ -9,7 +9,7 @@ import type { Store } from "../../store/store.ts";
 import type { TeamLimits } from "../../store/team-limits.ts";
 import { requireMerging } from "../../system/page-merging.ts";
 import { type Config, parsePrivate, requireMergeable } from "../settings/config.ts";
-import { withStore } from "../with-store.ts";
+import { printFromStore } from "../with-store.ts";
 import { limitTable } from "./limit-table.ts";
 
 const HOUR_SECONDS = 3600;
@@ -28,10 +28,9 @@ export async function limits(config: Config, args: readonly string[]): Promise<n
     requireMergeable("sharedMemory=on", config.runtime);
     await requireMerging(`sharedMemory=on for ${slug}`);
   }
-  return await withStore(config, async (store) => {
+  return await printFromStore(config, async (store) => {
     const teams = slug === undefined ? await store.people.teams() : [await change(store, slug, changes)];
-    for (const team of teams) console.log(teamLine(team));
-    return 0;
+    return teams.map(teamLine);
   });
 }
 

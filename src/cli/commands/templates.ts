@@ -1,6 +1,7 @@
 /** `sandlot templates …`: lists templates with disk use, ready pool and isolation runtime, and sets the last two. */
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { MIB } from "../../contract/limit.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../../contract/runtime-name.ts";
 import { DEFAULT_TEAM_SLUG } from "../../control/access/people.ts";
 import { setKeptReady, setRuntime } from "../../control/templates/operator-templates.ts";
@@ -9,6 +10,7 @@ import { type PoolReport, readPoolReport } from "../../sandbox/pool/pool-report.
 import { templateVersion } from "../../setup/template-image.ts";
 import type { Store } from "../../store/store.ts";
 import type { TemplateOverview } from "../../store/templates.ts";
+import { ownEnv } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
 import { isoTime } from "../iso-time.ts";
@@ -17,7 +19,6 @@ import { type Config, READY_MAX } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 import { stateOf } from "./builtin-templates.ts";
 
-const MIB = 1024 * 1024;
 const UNSEEN = "?";
 /** Instead of an isolation runtime: the server's setting. */
 const BY_SETTING = "default";
@@ -55,8 +56,7 @@ export function changeRuntime(config: Config, name: string, written: string): Pr
 function enterMounts(config: Config): void {
   const namespace = new MountNamespace(new DataFolder(config.dataFolder));
   if (namespace.entered || !namespace.exists) return;
-  const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
-  namespace.continueInside([join(import.meta.dir, "../main.ts"), "templates"], env);
+  namespace.continueInside([join(import.meta.dir, "../main.ts"), "templates"], ownEnv());
 }
 
 async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {

@@ -2,13 +2,14 @@
  * `sandlot tls`: creates a local authority and a certificate for this machine, unless the operator has a certificate.
  * Checks that names of the domain resolve here, and prints the settings for clients.
  */
+import { shellQuoted } from "../../base/shell-text.ts";
 import { installPackages } from "../../setup/packages.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { type CertificateFiles, day, flawOf, namesBelow, readCertificate } from "../../tls/certificate.ts";
 import { LocalAuthority } from "../../tls/local-authority.ts";
 import { fixOf, isFound, lookUp, lookupSummary } from "../../tls/name-lookup.ts";
 import { requireRoot } from "../prepare.ts";
-import { shellWord, UNSET_URLS } from "../server/banner.ts";
+import { UNSET_URLS } from "../server/banner.ts";
 import type { Config } from "../settings/config.ts";
 
 const MADE = {
@@ -61,10 +62,10 @@ function howToUse(config: Config, data: DataFolder, local: LocalAuthority | unde
   const exports = [
     UNSET_URLS,
     `export E2B_DOMAIN=${shown}`,
-    `export E2B_API_KEY=$(sudo cat ${shellWord(data.keyFile)})`,
+    `export E2B_API_KEY=$(sudo cat ${shellQuoted(data.keyFile)})`,
   ];
   if (local !== undefined) {
-    const [ca, bundle] = [shellWord(local.trustFile), shellWord(local.bundleFile)];
+    const [ca, bundle] = [shellQuoted(local.trustFile), shellQuoted(local.bundleFile)];
     exports.push(
       `export NODE_EXTRA_CA_CERTS=${ca}   # JavaScript: Node, Bun, the e2b command`,
       `export SSL_CERT_FILE=${bundle}     # Python, and what uses OpenSSL`,
@@ -79,7 +80,7 @@ function howToUse(config: Config, data: DataFolder, local: LocalAuthority | unde
       : `
 Browsers, and all other programs of this machine (for browsers: import ${local.trustFile} as an authority):
 
-  sudo cp ${shellWord(local.trustFile)} /usr/local/share/ca-certificates/sandlot.crt
+  sudo cp ${shellQuoted(local.trustFile)} /usr/local/share/ca-certificates/sandlot.crt
   sudo update-ca-certificates
 `;
   return `

@@ -5,6 +5,7 @@ import { described, stderrLog } from "../../base/log.ts";
 import { bundleStep } from "../../bundle/bundle.ts";
 import { removeOrphanedServers } from "../../setup/orphaned-servers.ts";
 import { cgroupTrees } from "../../system/cgroup/cgroups.ts";
+import { ownEnv } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { keepInMemory } from "../../system/mount/memory-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
@@ -41,9 +42,8 @@ export async function up(config: Config, bundle?: string): Promise<number> {
   });
   const namespace = new MountNamespace(data);
   await namespace.make();
-  const env = Object.fromEntries(
-    Object.entries(process.env).flatMap(([k, v]) => (v === undefined || PROXIES.test(k) ? [] : [[k, v]])),
-  );
+  const env = ownEnv();
+  for (const name of Object.keys(env)) if (PROXIES.test(name)) delete env[name];
   // Bun limits a process to 256 concurrent outgoing requests by default; each open stream to a sandbox is one.
   env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);
   env.UV_THREADPOOL_SIZE = String(FILE_ACCESSES_AT_ONCE_MAX);

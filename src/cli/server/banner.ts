@@ -1,4 +1,5 @@
 /** The last message of start-up: the server's addresses, environment variables for clients, and a first program. */
+import { shellQuoted } from "../../base/shell-text.ts";
 import type { Listen } from "../settings/addresses.ts";
 
 /** While these are set, clients do not derive URLs from E2B_DOMAIN. */
@@ -62,7 +63,7 @@ function clientDomain({ listen, domain, tls, publicUrl, publicSandboxUrl }: Bann
 /** Follows the lines above: without the URLs, clients derive https:// URLs from the domain. */
 function overTls({ trust }: TlsAddresses): string {
   const lines = [UNSET_URLS];
-  if (trust !== undefined) lines.push(`export NODE_EXTRA_CA_CERTS=${shellWord(trust)}`);
+  if (trust !== undefined) lines.push(`export NODE_EXTRA_CA_CERTS=${shellQuoted(trust)}`);
   const hint = trust === undefined ? "" : " (`sandlot tls` prints the lines for Python)";
   return `\nFor TLS in all requests of clients, also${hint}:\n\n${lines.map((line) => `  ${line}\n`).join("")}`;
 }
@@ -70,11 +71,7 @@ function overTls({ trust }: TlsAddresses): string {
 /** Can be pasted into a shell unchanged. */
 function shownKey({ secret, file, isTerminal }: BannerKey): string {
   if (secret === undefined) return "…   (sandlot keys create makes one)";
-  return isTerminal ? secret : `$(sudo cat ${shellWord(file)})`;
-}
-
-export function shellWord(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  return isTerminal ? secret : `$(sudo cat ${shellQuoted(file)})`;
 }
 
 export function ownUrl({ hostname, port }: Listen): string {

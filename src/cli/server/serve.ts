@@ -8,6 +8,7 @@ import { version } from "../../base/version.ts";
 import { FolderBlobs } from "../../blobs/folder-blobs.ts";
 import { LocalImages } from "../../builder/registry/local-images.ts";
 import { Fault } from "../../contract/fault.ts";
+import { MIB } from "../../contract/limit.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import { type Control, createControl } from "../../control/control.ts";
 import { ensureFirstRun } from "../../control/first-run.ts";
@@ -58,7 +59,6 @@ import { RecentLines } from "./recent-lines.ts";
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 
 const LINK_SECRET_BYTES = 32;
-const MIB = 1024 ** 2;
 
 const log = stderrLog;
 

@@ -8,6 +8,7 @@ import { TIME_FACTOR } from "../../base/time-factor.ts";
 import { type AllowedRegistry, parseRegistries } from "../../builder/registry/allowed-registries.ts";
 import { type LocalImage, parseLocalImages } from "../../builder/registry/local-images.ts";
 import { Fault } from "../../contract/fault.ts";
+import { MIB } from "../../contract/limit.ts";
 import { parsePrivateNetworks } from "../../contract/private-networks.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../../contract/runtime-name.ts";
 import type { TemplateDefinition } from "../../contract/template-definition.ts";
@@ -75,7 +76,6 @@ const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 /** CRIU and crun take each of them as an argument. */
 const VOLUMES_PER_SANDBOX_MAX = 64;
 const AUDIT_DAYS_MAX = 3_650;
-const MIB = 1024 ** 2;
 const MEMORY_RESERVE_MAX = 50;
 const OVERCOMMIT = { min: 0.1, max: 100 } as const;
 

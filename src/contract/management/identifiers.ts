@@ -1,6 +1,6 @@
 /** Fields that many messages of the management API have: identifiers, times, pages of a list. */
 import { z } from "zod";
-import { SANDBOX_ID } from "../sandbox-id.ts";
+import { ID_CHARS, SANDBOX_ID, TEMPLATE_ID } from "../ids.ts";
 import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS } from "./limits.ts";
 
 /** Deprecated, but required by clients: the same for every sandbox. */
@@ -12,7 +12,7 @@ export const ADMIN_TOKEN_PREFIX = "sandlot_admin_";
 /** Characters after the prefix of a key or token: 20 random bytes in hex. */
 export const SECRET_HEX_CHARS = 40;
 
-export const templateId = z.string().regex(/^[a-z0-9]{20}$/, "must be 20 characters of a-z and 0-9");
+export const templateId = z.string().regex(TEMPLATE_ID, `must be ${ID_CHARS} characters of a-z and 0-9`);
 export const sandboxId = z.string().regex(SANDBOX_ID, "must consist of a-z and 0-9");
 /** Ids of teams, users, keys, builds and webhooks, in upper or lower case. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

@@ -6,6 +6,7 @@
 import type { Timer } from "../../base/clock.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Usage } from "../../contract/internal/host.ts";
+import { MIB } from "../../contract/limit.ts";
 import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
@@ -36,8 +37,6 @@ interface MetricServices extends Parts {
   /** The running sandboxes, according to their rows, at each pass. */
   onPass(running: readonly Measurable[]): void;
 }
-
-const MIB = 1024 * 1024;
 
 export class MetricSamples {
   readonly #measured = new Map<string, Measured>();

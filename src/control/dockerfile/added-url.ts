@@ -1,7 +1,7 @@
 /** ADD of a URL: a command that fetches it inside the build, with the network and isolation of the build's sandbox. */
+import { shellQuoted } from "../../base/shell-text.ts";
 import { quoted } from "../../contract/quoted-text.ts";
 import { faultAt } from "./dockerfile-fault.ts";
-import { shellQuoted } from "./shell-text.ts";
 
 interface AddedUrl {
   url: string;

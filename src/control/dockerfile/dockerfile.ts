@@ -5,13 +5,13 @@
  *
  * This folder runs nothing and reads no files: text in, steps out.
  */
+import { quotedWords, shellQuoted } from "../../base/shell-text.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
 import { quoted } from "../../contract/quoted-text.ts";
 import { fetchCommand, isUrl } from "./added-url.ts";
 import { faultAt } from "./dockerfile-fault.ts";
 import { type Instruction, readInstructions } from "./instructions.ts";
-import { quotedWords, shellQuoted } from "./shell-text.ts";
 import { Variables } from "./variables.ts";
 import { readWord, splitWords } from "./words.ts";
 

@@ -4,6 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { MemoryEvent } from "../../contract/internal/host.ts";
+import { MIB } from "../../contract/limit.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import { statusOf } from "./sandbox-status.ts";
@@ -14,7 +15,6 @@ export const RELIEF_PAUSES_AT_ONCE = 4;
 export const RELIEF_AGAIN_MS = 5_000;
 const RELIEF_RETRY_MS = 300_000;
 
-const MIB = 1024 ** 2;
 const NOTE = "the machine was short of memory";
 
 interface MemoryReliefParts {

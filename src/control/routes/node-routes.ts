@@ -1,6 +1,7 @@
 /** The routes of nodes. This machine is the only one. */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
+import { MIB } from "../../contract/limit.ts";
 import { changedNode, type Node, node } from "../../contract/management/admin.ts";
 import { quoted } from "../../contract/quoted-text.ts";
 import { type Route, route, type Services } from "./services.ts";
@@ -8,7 +9,6 @@ import { type Route, route, type Services } from "./services.ts";
 /** There are no clusters. */
 const LOCAL_CLUSTER = "00000000-0000-0000-0000-000000000000";
 const NODE_ID = "local";
-const MIB = 1024 ** 2;
 
 export const nodeRoutes: readonly Route[] = [
   route("GET /nodes", {

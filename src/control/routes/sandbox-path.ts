@@ -1,7 +1,7 @@
 /** The `{sandboxID}` of a path: the id alone, or `<id>-<clientID>` as older clients send it. */
 import { Fault } from "../../contract/fault.ts";
+import { SANDBOX_ID } from "../../contract/ids.ts";
 import { quoted } from "../../contract/quoted-text.ts";
-import { SANDBOX_ID } from "../../contract/sandbox-id.ts";
 
 const WRITTEN = /^([^-]{1,64})(?:-[a-z0-9]{0,64})?$/;
 

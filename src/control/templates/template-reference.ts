@@ -1,5 +1,6 @@
 /** Parses template references: `[namespace/]alias-or-id[:tag]`, case-insensitive, with surrounding space allowed. */
 import { Fault } from "../../contract/fault.ts";
+import { TEMPLATE_ID } from "../../contract/ids.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import { TEMPLATE_REFERENCE_MAX_CHARS } from "../../contract/management/limits.ts";
 import { quoted } from "../../contract/quoted-text.ts";
@@ -15,7 +16,6 @@ export interface TemplateReference {
 export const DEFAULT_TAG = "default";
 
 const TAG = /^[a-z0-9_.-]+$/;
-const TEMPLATE_ID = /^[a-z0-9]{20}$/;
 
 const WRITTEN = /^(?:([a-z0-9_-]+)\/)?([a-z0-9_-]+)(?::([a-z0-9_.-]+))?$/;
 

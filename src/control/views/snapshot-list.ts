@@ -1,4 +1,5 @@
 /** Pages of snapshots, newest first. */
+import { TEMPLATE_ID_PATTERN } from "../../contract/ids.ts";
 import type { ListSnapshotsQuery, Snapshot } from "../../contract/management/snapshot.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
@@ -6,6 +7,8 @@ import type { SnapshotFilter, TaggedSnapshot } from "../../store/templates.ts";
 import { asSnapshot } from "../templates/snapshots.ts";
 import { parseTemplateReference } from "../templates/template-reference.ts";
 import { pageOf, readPageToken } from "./page-token.ts";
+
+const POSITION = new RegExp(`^(\\d{1,15}) (${TEMPLATE_ID_PATTERN}) ([a-z0-9_.-]+)$`);
 
 interface SnapshotPage {
   snapshots: Snapshot[];
@@ -33,6 +36,6 @@ export async function listSnapshots(store: Store, team: Team, query: ListSnapsho
 }
 
 function readToken(token: string): TaggedSnapshot {
-  const [createdAt, templateId = "", tag = ""] = readPageToken(token, /^(\d{1,15}) ([a-z0-9]{20}) ([a-z0-9_.-]+)$/);
+  const [createdAt, templateId = "", tag = ""] = readPageToken(token, POSITION);
   return { createdAt: Number(createdAt), templateId, tag };
 }

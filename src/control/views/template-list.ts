@@ -1,5 +1,6 @@
 /** Lists of templates, and of the builds of one template. */
 import { Fault } from "../../contract/fault.ts";
+import { TEMPLATE_ID_PATTERN } from "../../contract/ids.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type {
   PageBuildsQuery,
@@ -14,6 +15,8 @@ import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { findOwnById } from "../templates/team-template.ts";
 import { pageOf, readPageToken } from "./page-token.ts";
 import { asTemplate, withBuilds } from "./template-view.ts";
+
+const POSITION = new RegExp(`^(\\d{1,15}) (${TEMPLATE_ID_PATTERN})$`);
 
 interface Page<T> {
   shown: T;
@@ -86,6 +89,6 @@ function refuseOtherTeam(team: Team, teamID: string | undefined): void {
 }
 
 function readPosition(token: string): TemplatePosition {
-  const [createdAt, id = ""] = readPageToken(token, /^(\d{1,15}) ([a-z0-9]{20})$/);
+  const [createdAt, id = ""] = readPageToken(token, POSITION);
   return { createdAt: Number(createdAt), id };
 }

@@ -2,7 +2,7 @@
  * Finds the sandbox and port of a request. Two forms: the host name `{port}-{sandboxID}.{domain}`, or the headers
  * E2b-Sandbox-Id and E2b-Sandbox-Port on any other host. A host name of the first form overrides the headers.
  */
-import { SANDBOX_ID } from "../../contract/sandbox-id.ts";
+import { SANDBOX_ID } from "../../contract/ids.ts";
 import type { ReadHeaders } from "../../http1/header-lines.ts";
 
 export interface SandboxAddress {

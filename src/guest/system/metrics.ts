@@ -6,11 +6,10 @@
  * counts as cached but cannot drop.
  */
 import { readFileSync, statfsSync } from "node:fs";
+import { MIB } from "../../contract/limit.ts";
 import type { MemoryUse } from "../../contract/runtime/meminfo.ts";
 import { systemCode } from "./rpc-fault.ts";
 import { wholeNumber } from "./whole-number.ts";
-
-const MIB = 1024 * 1024;
 
 interface Metrics {
   ts: number;

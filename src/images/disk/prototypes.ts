@@ -3,6 +3,7 @@
 import { chownSync, existsSync, mkdirSync } from "node:fs";
 import { mkdir, rename, rmdir } from "node:fs/promises";
 import { join } from "node:path";
+import { MIB } from "../../contract/limit.ts";
 import { run } from "../../system/command.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../../system/id-range.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
@@ -18,7 +19,6 @@ export const DISK_SMALL_MB = 512;
  * a whole. So a sync inside needs no round trip to the machine's disk.
  */
 export const EXT4_MOUNT = "noinit_itable,discard,barrier=0";
-const MIB = 1024 * 1024;
 
 export class Prototypes {
   readonly #made = new Map<string, Promise<string>>();

@@ -6,6 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
+import { MIB } from "../../contract/limit.ts";
 import { makeSparse } from "../../images/disk/sparse-file.ts";
 import { attempt, run } from "../../system/command.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
@@ -27,7 +28,6 @@ export const TREE = "tree";
 /** Every user in a sandbox may write to a volume. */
 const TREE_MODE = 0o777;
 
-const MIB = 1024 * 1024;
 const LARGE_MIN_MB = 512;
 const JOURNAL_SMALL_MB = 8;
 const JOURNAL_LARGE_MB = 32;

@@ -1,6 +1,7 @@
 /** The calls of the admin socket: the server's status, its sandboxes, metrics, settings and log. */
 import { version } from "../../../base/version.ts";
 import type { Usage } from "../../../contract/internal/host.ts";
+import { MIB } from "../../../contract/limit.ts";
 import type { Control } from "../../../control/control.ts";
 import type { ServerMetrics } from "../../../metrics/server-metrics.ts";
 import type { SandboxOverview } from "../../../store/sandboxes.ts";
@@ -14,7 +15,6 @@ import { readings, type ServerParts } from "./readings.ts";
 
 /** Sandboxes in a list for the operator, the newest first. */
 const ADMIN_SANDBOXES_MAX = 10_000;
-const MIB = 1024 ** 2;
 
 /** A sandbox with its use of the machine, if it runs. */
 export interface AdminSandbox extends SandboxOverview {

@@ -10,6 +10,7 @@
  * This file counts all watches and keeps those that live between calls.
  */
 import { kernelRandomBytes } from "../../../base/kernel-random.ts";
+import { ID_LETTERS } from "../../../contract/ids.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
@@ -20,7 +21,6 @@ import { Watch, type WatchOptions } from "./watch.ts";
 export const WATCHERS_MAX = 256;
 export const POLLING_WATCHERS_MAX = 128;
 
-const ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const ID_LENGTH = 20;
 
 export class Watchers {

@@ -4,6 +4,7 @@
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { MIB } from "../../../contract/limit.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { CGROUP_ROOT, layoutOf } from "../../../system/cgroup/cgroups.ts";
 import { CPU_PERIOD_US } from "../guest-process.ts";
@@ -12,7 +13,6 @@ import type { SandboxSize } from "../runtime.ts";
 /** With cgroup v2: factor on the sandbox's memory and process limits during the restore. */
 const RESTORE_ROOM = 2;
 
-const MIB = 1024 * 1024;
 /** Missing on a kernel without swap. */
 const SWAP_FILE = "memory.swap.max";
 

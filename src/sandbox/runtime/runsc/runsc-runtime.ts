@@ -10,6 +10,7 @@ import { chownSync, closeSync, constants, copyFileSync, existsSync, lstatSync, o
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
+import { MIB } from "../../../contract/limit.ts";
 import { freeze, thaw } from "../../../system/cgroup/freezer.ts";
 import { memoryInUse } from "../../../system/cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../../system/cgroup/removal.ts";
@@ -37,7 +38,6 @@ import { mountedFromOutside, type RunscSpec, runscSpec, specForRestore, TMP_MARK
 
 /** In the image folder, beside the files that runsc writes. */
 const SPEC_FILE = "spec.json";
-const MIB = 1024 * 1024;
 
 export class RunscRuntime implements Runtime {
   readonly showsProcesses = false;

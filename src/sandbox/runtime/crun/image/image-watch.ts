@@ -8,13 +8,13 @@
 import { readdirSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../../contract/fault.ts";
+import { MIB } from "../../../../contract/limit.ts";
 import { TOOL_LOG_MAX_BYTES } from "../../../limits.ts";
 import type { ImageBounds } from "../../runtime.ts";
 
 const IMAGE_WATCH_MS = 250;
 /** Image files that grow with the sandbox's content; all others are small. */
 const LARGE = /^(pages|ghost-file|tmpfs)-/;
-const MIB = 1024 * 1024;
 
 interface WatchedImage extends ImageBounds {
   folder: string;

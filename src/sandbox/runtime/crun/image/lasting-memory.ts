@@ -5,6 +5,7 @@
  */
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { release as osRelease } from "node:os";
+import { MIB } from "../../../../contract/limit.ts";
 import { pageSize } from "../../../../system/page-size.ts";
 import { setIpcNamespace } from "../../../../system/syscalls.ts";
 
@@ -12,7 +13,6 @@ import { setIpcNamespace } from "../../../../system/syscalls.ts";
 export const SHM_MAX_MB = 256;
 export const RUN_MAX_MB = 64;
 
-const MIB = 1024 * 1024;
 /** Enough for devices and a few links. */
 const DEV_MAX_INODES = 1024;
 /** Approximate memory of a tmpfs file besides its content. */
