@@ -10,17 +10,7 @@
  * The module src/backup copies the data of a server to a repository and back. It never serves requests and never starts
  * or stops a sandbox.
  */
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
@@ -51,30 +41,18 @@ import {
   KEPT_FILES,
   newContents,
   olderThan,
-  PART_FILE,
   PART_TAG,
   STAGING_MOUNT,
   STORE,
 } from "./contents.ts";
 import { packDisk } from "./packed-disk.ts";
 import { inMiB, type Repository, type Saved, Unreadable } from "./repository.ts";
+import { readFault, saveTree, tarFailed } from "./tree.ts";
 
 /** How long a backup waits for the lock, which the server holds while it removes images. */
 const LOCK_WAIT_MS = scaled(120_000);
 const LOCK_RETRY_MS = 200;
 const DAY_MS = 24 * 3_600_000;
-
-/** Sorted names, numeric owners and one header format: unchanged files then give unchanged bytes. */
-const TAR = ["tar", "--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--one-file-system"];
-const TAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
-/**
- * tar ends with 1 if a file changed while it was read, which is to be expected in a volume. Its exit code is written to
- * a file: restic does not tell whether tar has failed, or restic itself.
- */
-const ALLOW_CHANGES = '"$@"; code=$?; echo $code > "$0"; [ $code -le 1 ]';
-/** Higher exit codes are those of signals. */
-const TAR_FAILED = 2;
-const SIGPIPE_EXIT = 128 + 13;
 const REASON_SHOWN_CHARS = 300;
 
 interface BackupSource {
@@ -306,7 +284,7 @@ class Backup {
     try {
       return await this.#saveImagesNamed(names);
     } catch (cause) {
-      if (!this.#tarFailed()) throw cause;
+      if (!tarFailed(this.#tarCode)) throw cause;
     }
     return await this.#saveImagesNamed(await this.#readable(names));
   }
@@ -319,16 +297,9 @@ class Backup {
   async #readable(names: readonly string[]): Promise<string[]> {
     const readable: string[] = [];
     for (const name of names) {
-      const tar = tarOf(this.disks.imagesFolder, [name]);
-      // tar reads no content if it writes to /dev/null itself.
-      const { exitCode, stderr } = await attempt(
-        ["bash", "-c", '"$@" | cat > /dev/null; exit "$PIPESTATUS"', "bash", ...tar],
-        {
-          timeoutMs: null,
-        },
-      );
-      if (exitCode < TAR_FAILED) readable.push(name);
-      else this.#miss(`image ${name}`, stderr.trim());
+      const fault = await readFault(this.disks.imagesFolder, name);
+      if (fault === undefined) readable.push(name);
+      else this.#miss(`image ${name}`, fault);
     }
     return readable;
   }
@@ -362,7 +333,7 @@ class Backup {
         const sizeMB = Math.ceil(statSync(image).size / MIB);
         volumes[name] = { sizeMB, snapshot: (await this.#saveTree(target, [TREE])).id };
       } catch (cause) {
-        if (!this.#tarFailed()) throw cause;
+        if (!tarFailed(this.#tarCode)) throw cause;
         this.#miss(`volume ${name}`, cause);
       } finally {
         await unmount(target);
@@ -372,21 +343,8 @@ class Backup {
   }
 
   async #saveTree(folder: string, names: readonly string[]): Promise<Saved> {
-    rmSync(this.#tarCode, { force: true });
-    const tar = tarOf(folder, names);
-    return this.#count(
-      await this.repository.saveOutput(
-        PART_FILE,
-        ["bash", "-c", ALLOW_CHANGES, this.#tarCode, ...tar],
-        [PART_TAG, this.#group],
-      ),
-    );
-  }
-
-  /** Whether tar has failed by itself: restic's failure ends it by SIGPIPE, or before it has an exit code. */
-  #tarFailed(): boolean {
-    const code = existsSync(this.#tarCode) ? Number(readFileSync(this.#tarCode, "utf8")) : 0;
-    return code >= TAR_FAILED && code !== SIGPIPE_EXIT;
+    const tags = [PART_TAG, this.#group];
+    return this.#count(await saveTree(this.repository, { folder, names }, { tags, codeFile: this.#tarCode }));
   }
 
   get #tarCode(): string {
@@ -403,8 +361,4 @@ class Backup {
 function checkpointOf(path: string): string | undefined {
   const [folder, name] = path.slice(STAGING_MOUNT.length + 1).split("/");
   return folder === "checkpoints" ? name : undefined;
-}
-
-function tarOf(folder: string, names: readonly string[]): string[] {
-  return [...TAR, ...TAR_ATTRIBUTES, `--directory=${folder}`, "--", ...names];
 }

@@ -25,7 +25,6 @@ import {
   digestOf,
   FETCHED_NOTES,
   KEPT_FILES,
-  PART_FILE,
   parseContents,
   requireComplete,
   STAGING_MOUNT,
@@ -34,20 +33,10 @@ import {
 import { removeOverlayOrigin } from "./overlay-origin.ts";
 import { unpackDisk } from "./packed-disk.ts";
 import type { Repository } from "./repository.ts";
+import { endOf, restoreTree } from "./tree.ts";
 
 const SYNC_MS = scaled(600_000);
-const FAILURE_SHOWN_CHARS = 300;
 
-/** Owners by number, and every attribute, as they were. */
-const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
-const UNTAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
-/** tar's exit code when it could not write some files. */
-const SOME_FILES = 2;
-/**
- * tar's messages about the machine's disk, at the end of a line, where no tenant can write. A full volume concerns only
- * its tenant, so "No space left" is not among them.
- */
-const OF_MACHINE = /: (?:Input\/output error|Read-only file system)$/m;
 const MACHINE_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EIO", "EROFS"]);
 
 interface RestoreTarget {
@@ -222,7 +211,7 @@ class Restore {
     const { images } = this.contents;
     mkdirSync(this.disks.imagesFolder, { recursive: true, mode: 0o700 });
     if (images === null) return;
-    const failure = await this.#untar(images, this.disks.imagesFolder);
+    const failure = await restoreTree(this.repository, images, this.disks.imagesFolder);
     if (failure !== undefined) throw new Fault(500, `the images could not be restored: ${failure}`);
   }
 
@@ -240,7 +229,7 @@ class Restore {
       await makeImage(image, sizeMB);
       await mountImage(image, target, this.mounts);
       try {
-        const failure = await this.#untar(snapshot, target);
+        const failure = await restoreTree(this.repository, snapshot, target);
         if (failure !== undefined) failures.push(`not all files of volume ${name} could be restored: ${failure}`);
         // Only this reports that the filesystem below could not take what tar has written.
         await run(["sync", "--file-system", target], { timeoutMs: SYNC_MS });
@@ -263,24 +252,10 @@ class Restore {
     await run(["sync", "--file-system", ...written], { timeoutMs: SYNC_MS });
     rmSync(restoreNote(dataFolder));
   }
-
-  /** Returns what tar said if it could not write some files; it has restored all others. */
-  async #untar(snapshot: string, folder: string): Promise<string | undefined> {
-    const tar = [...UNTAR, ...UNTAR_ATTRIBUTES, `--directory=${folder}`];
-    const { exitCode, stderr } = await this.repository.pipe(snapshot, PART_FILE, tar);
-    if (exitCode === 0) return undefined;
-    if (exitCode === SOME_FILES && !OF_MACHINE.test(stderr)) return endOf(stderr.trim());
-    throw new Fault(500, `tar ended with exit code ${exitCode} in ${folder} and said: ${endOf(stderr.trim())}`);
-  }
 }
 
 /** Whether the machine failed, and not the data of one tenant. */
 function isOfMachine(cause: unknown): boolean {
   const all = [cause, cause instanceof Error ? cause.cause : undefined];
   return all.some((each) => MACHINE_ERRORS.has((each as NodeJS.ErrnoException | undefined)?.code ?? ""));
-}
-
-/** Tools may name a path of any length before the reason. */
-function endOf(cause: unknown): string {
-  return String(cause).slice(-FAILURE_SHOWN_CHARS);
 }
