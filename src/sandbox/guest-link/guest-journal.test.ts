@@ -56,14 +56,14 @@ class Reader {
   hear(event: LogEvent): void {
     if (event.kind === "log-waits") this.requested++;
     if (!this.isReady) {
-      this.journals.putOff(event.id);
+      this.journals.defer(event.id);
       return;
     }
     if (event.kind === "log") {
       this.lines.push(...event.lines);
       this.position = event.position ?? this.position;
     }
-    this.journals.hear(event.id, event.kind === "log" ? event.position : this.position);
+    this.journals.acknowledge(event.id, event.kind === "log" ? event.position : this.position);
   }
 
   async until(isSo: (reader: Reader) => boolean): Promise<void> {
@@ -135,7 +135,7 @@ describe("an honest guest", () => {
     const { journals, reader } = follow(port);
     await reader.until(received(1));
     const closed = Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
-    journals.leave("i1");
+    journals.unfollow("i1");
     await closed;
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
     await reader.until(received(2));
@@ -178,13 +178,13 @@ describe("an honest guest", () => {
     more?.();
     await Bun.sleep(50);
     expect(reported).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
-    journals.hear("i1", `${JOURNAL}:1`);
+    journals.acknowledge("i1", `${JOURNAL}:1`);
     await untilTrue(() => reported.length !== 1);
     expect(reported[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
-    journals.hear("i1", `${JOURNAL}:2`);
+    journals.acknowledge("i1", `${JOURNAL}:2`);
     // An acknowledgement without a waiting journal has no effect.
-    journals.hear("i1", `${JOURNAL}:2`);
-    journals.putOff("i2");
+    journals.acknowledge("i1", `${JOURNAL}:2`);
+    journals.defer("i2");
   });
 
   test("that is about to end is still read to its last lines", async () => {
@@ -195,7 +195,7 @@ describe("an honest guest", () => {
       const reported: LogEvent[] = [];
       journals.onEvent((event) => void reported.push(event));
       journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
-      journals.leaveSoon("i1");
+      journals.unfollowSoon("i1");
       await Bun.sleep(100);
       journals.close();
       if (reported.length > 0) expect(reported).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
@@ -296,7 +296,7 @@ describe("many at once", () => {
         isNewTurn = false;
         turns.push((turns.pop() ?? 0) + 1);
       }
-      journals.hear(event.id, event.kind === "log" ? event.position : null);
+      journals.acknowledge(event.id, event.kind === "log" ? event.position : null);
     });
     open.push(() => journals.close());
     for (const at of numbers) journals.followSoon(`i${at}`, { address: "127.0.0.1", secret: "shared" });
@@ -313,8 +313,8 @@ describe("many at once", () => {
 
   test("are skipped if they are left before their turn", async () => {
     const { journals, calls, requests } = await manyFollowed();
-    journals.leave("i1");
-    journals.leaveSoon("i2");
+    journals.unfollow("i1");
+    journals.unfollowSoon("i2");
     await untilTrue(() => requests.length >= numbers.length - 2);
     expect(new Set(calls)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
   });
