@@ -74,9 +74,9 @@ function perform(job: MountJob): unknown {
       return syncFilesystem(job.folder);
     case "lacks-names":
       return lacksNames(job);
-    case "hold":
+    case "lock-file":
       return holdInMemory(job.path);
-    case "let-go":
+    case "unlock-folder":
       return unlockMemory(job.folder);
     default:
       return job satisfies never;
