@@ -101,11 +101,11 @@ test("bodies that no service reads for long are ended, the largest first", () =>
       id: mebibytes,
       window: 0,
       isSpent: false,
-      bodyComes: () => true,
-      bodyCame: () => undefined,
+      acceptData: () => true,
+      receiveData: () => undefined,
       bodyEnded: () => true,
       flush: () => undefined,
-      untakenBytes: mebibytes * MIB,
+      unreadBytes: mebibytes * MIB,
       refuseBody() {
         refused.push(mebibytes);
         connection.requestOver(request);
