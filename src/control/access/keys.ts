@@ -17,7 +17,7 @@ import type { AccessToken, AdminToken, ApiKey, Mask } from "../../store/keys.ts"
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { type Recording, record } from "./audit.ts";
-import { holdStaying } from "./people.ts";
+import { lockTeam } from "./people.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
 /** Every login of a user also makes one. */
@@ -49,7 +49,7 @@ export function createApiKey(services: KeyServices<Store>, request: ApiKeyReques
 export async function createApiKeyIn(services: KeyServices<Tables>, request: ApiKeyRequest): Promise<CreatedApiKey> {
   const { store, ids, clock } = services;
   const name = checkedName(request.name);
-  await holdStaying(store, request.teamId);
+  await lockTeam(store, request.teamId);
   if ((await store.keys.countApiKeys(request.teamId)) >= API_KEYS_PER_TEAM_MAX) {
     throw new Fault(
       429,

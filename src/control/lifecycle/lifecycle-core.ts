@@ -147,7 +147,7 @@ export class LifecycleCore {
    * Completes a return to `running`: call it after the row has changed to `running`, or to `killing` because a kill was
    * requested meanwhile. Undefined: another call has changed the row.
    */
-  async backInRunning(sandbox: Sandbox | undefined): Promise<void> {
+  async finishReturnToRunning(sandbox: Sandbox | undefined): Promise<void> {
     if (sandbox?.state === "killing") return this.endSoon(sandbox, "killed");
     // After a failure of the store another call may own the sandbox again; that call reports the change.
     if (sandbox?.state !== "running") return;
@@ -256,9 +256,9 @@ export class LifecycleCore {
     const { abandonPause, finishSnapshot, abandonResume } = this.store.sandboxes;
     switch (row.state) {
       case "pausing":
-        return await this.backInRunning(await this.untilChanged("a pause that failed", row, abandonPause));
+        return await this.finishReturnToRunning(await this.untilChanged("a pause that failed", row, abandonPause));
       case "snapshotting":
-        return await this.backInRunning(await this.untilChanged("a snapshot", row, finishSnapshot));
+        return await this.finishReturnToRunning(await this.untilChanged("a snapshot", row, finishSnapshot));
       case "resuming": {
         const back = await this.untilChanged("a resume that failed", row, abandonResume);
         if (back?.state === "killing") return this.endSoon(back, "killed");

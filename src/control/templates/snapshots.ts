@@ -10,7 +10,7 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Callers } from "../access/authentication.ts";
-import { holdStaying } from "../access/people.ts";
+import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { requireVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName } from "./team-template.ts";
@@ -84,7 +84,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
   return store.transaction(async (tables) => {
     // Memory can only be restored by the same isolation runtime.
     const { wall = null, ...kind } = await kindOfSandbox(tables, sandbox);
-    await holdStaying(tables, team.id);
+    await lockTeam(tables, team.id);
     const templateId = await templateFor(tables, team, made, wall);
     const tag = name?.tag ?? DEFAULT_TAG;
     await requireVolumes(tables, team.id, sandbox.volumeMounts);

@@ -14,7 +14,7 @@ import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { holdStaying } from "../access/people.ts";
+import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
@@ -99,7 +99,7 @@ export class Volumes {
       deletedAt: null,
     };
     await this.#written(volume.id, async (tables) => {
-      await holdStaying(tables, team.id);
+      await lockTeam(tables, team.id);
       if (!(await tables.volumes.add(volume))) {
         throw new Fault(400, `this team has a volume "${name}" already; choose another name, or delete it`);
       }

@@ -110,7 +110,7 @@ export class Pausing {
       listener.warn(back, note);
       listener.onEvent("updated", back, note);
     }
-    await this.core.backInRunning(back);
+    await this.core.finishReturnToRunning(back);
   }
 
   /** False: a kill was requested meanwhile, and the sandbox is ended now. */
