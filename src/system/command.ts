@@ -60,7 +60,7 @@ export const IGNORE_STOP_SIGNALS = "trap '' INT TERM HUP; unset PWD; ";
 let areShielded = false;
 
 /** From now on every tool gets its own session, so that Ctrl-C reaches the server and not the work that it finishes. */
-export function shieldTools(): void {
+export function detachTools(): void {
   areShielded = true;
 }
 

@@ -31,10 +31,10 @@ import { TemplateImages } from "../../setup/template-images.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { removeEdgeCgroups } from "../../system/cgroup/edge-memory.ts";
 import { memoryLeft } from "../../system/cgroup/memory-left.ts";
-import { shieldTools } from "../../system/command.ts";
+import { detachTools } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
-import { outliveOthers } from "../../system/oom-score.ts";
+import { lowerOomScore } from "../../system/oom-score.ts";
 import { requireMerging } from "../../system/page-merging.ts";
 import { ServiceNotices } from "../../system/service-notices.ts";
 import { startTicks } from "../../system/start-ticks.ts";
@@ -120,8 +120,8 @@ async function claimMachine(config: Config): Promise<DataFolder> {
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   if (config.sharedMemory !== "off") await requireMerging("SANDLOT_SHARED_MEMORY");
   applySettings(data);
-  outliveOthers();
-  shieldTools();
+  lowerOomScore();
+  detachTools();
   return data;
 }
 

@@ -6,7 +6,7 @@ import type { ClientListener, ClientListeners, ListenerSettings } from "../../ed
 import { serveManagement } from "../../edge/management-server.ts";
 import { TrustedProxies } from "../../edge/routing/client-address.ts";
 import { idleServices } from "../../edge/testing/idle-services.ts";
-import { leadToNewest } from "../../tls/shared-port.ts";
+import { routeToNewestListener } from "../../tls/shared-port.ts";
 
 type Management = Parameters<typeof serveManagement>[0];
 
@@ -20,7 +20,7 @@ export class OwnFronts implements ClientListeners {
 
   async begin(settings: ListenerSettings): Promise<ClientListener> {
     const front = new EdgeListener({ ...settings, reusePort: true, handle: this.#edge.handle });
-    if (settings.tls !== undefined) leadToNewest(settings.port);
+    if (settings.tls !== undefined) routeToNewestListener(settings.port);
     return { stop: (force) => front.stop(force) };
   }
 }
