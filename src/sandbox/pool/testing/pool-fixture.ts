@@ -18,7 +18,7 @@ export const PLAIN: StartSpec = { kind: KIND, checkpoint: null };
 export class PoolFixture {
   readonly clock = new ManualClock(1_000_000);
   /** The sandboxes on the fake machine. */
-  readonly machine = new Map<string, "runs" | "stands still">();
+  readonly machine = new Map<string, "runs" | "frozen">();
   /** Starts in progress. */
   readonly starts: (StartSpec & { done: PromiseWithResolvers<string> })[] = [];
   readonly entries: LogEntry[] = [];
@@ -35,7 +35,7 @@ export class PoolFixture {
         starts.push({ ...wanted, done });
         return done.promise;
       },
-      stop: async (id) => void machine.set(id, "stands still"),
+      stop: async (id) => void machine.set(id, "frozen"),
       thaw(id) {
         if (!machine.has(id)) return false;
         machine.set(id, "runs");
