@@ -13,7 +13,7 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/yard/i, "folder"],
   [/take-?down/i, "removal of a sandbox, teardown of a server"],
   [/\bmount ?world\b/i, "mount namespace"],
-  [/\bmemory-(?:host|file|image)\b/i, "fake host, meminfo file, image files"],
+  [/\bmemory-(?:file|image)\b|\bmemory[- ]host\b/i, "fake host, meminfo file, image files"],
   [/\b(?:lull|tally|misfit)\b/i, "quiet period, counter, mismatch"],
   [/\bprocess-?hold/i, "process handle"],
   [/\bchronicle/i, "activity"],
