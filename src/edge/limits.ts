@@ -1,5 +1,4 @@
 /** Limits that several files of this module share. Units come last in a name. */
-
 import { scaled } from "../base/time-factor.ts";
 
 /** A chunk of a body up to this size is joined with the bytes before it; larger ones are not copied. */

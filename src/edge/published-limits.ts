@@ -1,5 +1,4 @@
 /** Limits of the edge that clients of sandbox URLs, and the services behind them, can reach. */
-
 import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import {
   EDGE_CONNECTIONS_DEFAULT,

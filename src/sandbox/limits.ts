@@ -1,5 +1,4 @@
 /** Bounds that several files of this module share. Units come last in a name. */
-
 import { availableParallelism } from "node:os";
 import { scaled } from "../base/time-factor.ts";
 

@@ -5,7 +5,6 @@
  * The module src/system wraps Linux: system calls, tools, cgroups, mounts and netlink. It never decides about sandboxes
  * or tenants.
  */
-
 import { basename } from "node:path";
 import { noteUse, recordsUsage, step } from "../base/steps.ts";
 import { scaled, timeFactorEnv } from "../base/time-factor.ts";

@@ -1,5 +1,4 @@
 /** For tests: an edge and its listeners in this process, in front of a management API. */
-
 import { Edge } from "../../edge/edge.ts";
 import { EdgeListener } from "../../edge/front/edge-listener.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../../edge/front/listeners.ts";

@@ -2,7 +2,6 @@
  * Creates, lists, renames and revokes API keys and access tokens, for the routes and the `sandlot keys` command. A
  * secret is shown once, on creation; only its hash is stored.
  */
-
 import { Fault } from "../../contract/fault.ts";
 import { keyName } from "../../contract/management/api-key.ts";
 import {

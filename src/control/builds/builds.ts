@@ -8,7 +8,6 @@
  *
  * This folder runs no step of a build: the host does, inside a sandbox.
  */
-
 import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { BuildLogEntry, BuildOutcome, HostEvent } from "../../contract/internal/host.ts";

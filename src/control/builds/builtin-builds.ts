@@ -3,7 +3,6 @@
  * gets a Retry-After. Requests during a build join it. A build of the previous version serves until the new version is
  * ready.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";

@@ -1,5 +1,4 @@
 /** Services and closing steps that the transitions of a sandbox share. */
-
 import { Background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { described, type Log } from "../../base/log.ts";

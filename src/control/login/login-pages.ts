@@ -6,7 +6,6 @@
  * browser, so that no other page can make the browser send it. This matters also for pages of sandboxes, which may be
  * of the same site.
  */
-
 import { z } from "zod";
 import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";

@@ -2,7 +2,6 @@
  * Snapshots: templates made from a running sandbox. Each is a build with a checkpoint, under a tag of a template that
  * has a name of the team's, or only an id.
  */
-
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";

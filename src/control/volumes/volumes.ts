@@ -3,7 +3,6 @@
  * for its team at once; its data is removed in the background. The next start finishes what a crash interrupts. This
  * folder never touches a disk: the host does.
  */
-
 import { described } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { Semaphore } from "../../base/semaphore.ts";

@@ -1,5 +1,4 @@
 /** Creates and changes webhooks. */
-
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";

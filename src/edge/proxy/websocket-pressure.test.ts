@@ -1,5 +1,4 @@
 /** WebSockets with one side that sends too much or reads nothing: the edge's memory stays bounded. */
-
 import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { untilStill, untilTrue } from "../../base/testing/until.ts";

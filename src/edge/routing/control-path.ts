@@ -3,7 +3,6 @@
  * may reach it, in any spelling of its paths; nor the control endpoints of the original runtime, whose names clients
  * may know.
  */
-
 import { CONTROL_PREFIX } from "../../contract/runtime/guest-control.ts";
 import { EDGE_PATH_DECODINGS_MAX } from "../limits.ts";
 

@@ -4,7 +4,6 @@
  * receiver has accepted the previous lines. Guests are not trusted: lines, bytes and retries are bounded, and a guest
  * that sends too much, or something that is not a journal line, is disconnected for a while.
  */
-
 import { setTimeout as sleep } from "node:timers/promises";
 import { scaled } from "../../base/time-factor.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";

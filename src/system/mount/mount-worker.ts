@@ -1,5 +1,4 @@
 /** The thread for blocking mount calls, so that the server's own thread never waits for a disk. */
-
 import { closeSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { answerJobs } from "../job-thread.ts";

@@ -2,7 +2,6 @@
  * Pauses sandboxes. A client's pause runs at once and reports its failure. A pause at the end of a timeout is queued;
  * when it fails it is postponed a few times before the memory is given up. After a failure the sandbox keeps running.
  */
-
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";

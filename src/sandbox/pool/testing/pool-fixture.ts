@@ -1,5 +1,4 @@
 /** A ready pool on a fake machine: the test ends each start and moves the clock. */
-
 import type { LogEntry } from "../../../base/log.ts";
 import { ManualClock } from "../../../base/testing/manual-clock.ts";
 import type { SandboxKind } from "../../../contract/internal/host.ts";
