@@ -333,7 +333,7 @@ export const COMMANDS: readonly Command[] = [
     about: "Print the metrics of the running server for Prometheus",
     run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()),
   },
-  // Its earlier name.
+  // Alias of `metrics`.
   { usage: "templates metrics", run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()) },
   {
     usage: "backup TARGET",

@@ -81,7 +81,7 @@ export class PrivateNetworks {
     }
   }
 
-  /** A name server that is away for a while closes nothing. */
+  /** A name server that is unavailable for a while closes nothing. */
   async #addressesOf(name: string): Promise<readonly string[]> {
     const now = this.services.clock.now();
     const known = this.#names.get(name);

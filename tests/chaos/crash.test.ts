@@ -12,7 +12,7 @@ import { run } from "../../src/system/command.ts";
 import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";
 
-// Behind runsc it writes the memory, and all else is the same: in the long run of the tests.
+// With runsc only the writer of the memory differs, so it runs in the long lane.
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const here = new MachineOfFile(`crash-${runtime}`, { runtime });
 

@@ -153,7 +153,7 @@ export class Activity implements LifecycleListener {
       (known) => known ?? null,
       () => undefined,
     );
-    // Not recorded yet, or the store is away.
+    // Not recorded yet, or the store is unavailable.
     if (position === undefined) await host.deferLog(id);
     else await host.requestLog(id, position);
   }

@@ -188,8 +188,8 @@ export class LifecycleCore {
   }
 
   /**
-   * Records a completed step and retries for as long as the store is away, so that a short failure leaves no sandbox
-   * between two states. Gives up only when the server stops; the next start repairs the row.
+   * Records a completed step and retries for as long as the store is unavailable, so that a short failure leaves no
+   * sandbox between two states. Gives up only when the server stops; the next start repairs the row.
    */
   async untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -206,7 +206,7 @@ export class LifecycleCore {
 
   /**
    * As `untilRecorded`, for a change that takes this run out of its state. A failed attempt may have changed the row
-   * all the same; the next attempt then finds another state and returns the row as it is.
+   * nevertheless; the next attempt then finds another state and returns the row as it is.
    */
   untilChanged(
     what: string,
@@ -225,7 +225,7 @@ export class LifecycleCore {
   }
 
   /**
-   * Begins a transition with a compare-and-set of the row. A failed attempt may have changed the row all the same, and
+   * Begins a transition with a compare-and-set of the row. A failed attempt may have changed the row nevertheless, and
    * then no call owns the sandbox. So a row with the fields in `to` is taken back a moment later.
    */
   async begin(

@@ -200,7 +200,7 @@ export class Volumes {
     return new VolumeTokens(Uint8Array.fromHex(await this.services.store.volumes.signingSecret(offered)));
   }
 
-  /** A failed transaction may have been committed all the same. Queueing the removal covers that case. */
+  /** A failed transaction may have been committed nevertheless. Queueing the removal covers that case. */
   async #written(id: string, work: (tables: Tables) => Promise<void>): Promise<void> {
     try {
       await this.services.store.transaction(work);
