@@ -105,7 +105,7 @@ export async function serve(config: Config): Promise<number> {
   observed.metrics.close();
   await host.close();
   await store.close();
-  console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
+  console.log("sandlot: stopped. Sandboxes keep running; the next start serves them again. `sandlot down` ends them.");
   return 0;
 }
 
