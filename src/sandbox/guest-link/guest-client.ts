@@ -42,8 +42,8 @@ interface GuestFiles {
 }
 
 /**
- * Commands that a ready sandbox runs ahead. The first output then comes about 17 ms earlier; without that, the benchmark
- * row `first-output` misses its bound of 5 ×.
+ * Commands that a ready sandbox runs ahead. The first output then comes about 17 ms earlier; without that, the
+ * benchmark row `first-output` misses its bound of 5 ×.
  */
 const WARM_UP_COMMANDS = 3;
 
