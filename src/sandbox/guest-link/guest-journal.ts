@@ -4,7 +4,7 @@
  * receiver has accepted the previous lines. Guests are not trusted: lines, bytes and retries are bounded, and a guest
  * that sends too much, or something that is not a journal line, is disconnected for a while.
  */
-import { setTimeout as sleep } from "node:timers/promises";
+import { type Clock, systemClock, type Timer } from "../../base/clock.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { LogEvent } from "../../contract/internal/host.ts";
@@ -47,7 +47,10 @@ export class GuestJournals {
   #turn: Timer | undefined;
   #tell: ((event: LogEvent) => void) | undefined;
 
-  constructor(private readonly port: number = RUNTIME_PORT) {}
+  constructor(
+    private readonly port: number = RUNTIME_PORT,
+    private readonly clock: Clock = systemClock,
+  ) {}
 
   /** Sets the receiver. Nothing is followed before there is one. */
   onEvent(listener: (event: LogEvent) => void): void {
@@ -58,7 +61,7 @@ export class GuestJournals {
   follow(id: string, source: JournalSource, isNew = false): void {
     this.unfollow(id);
     if (this.#tell === undefined) return;
-    const follower = new Follower(id, source, this.port, (event) => this.#tell?.(event));
+    const follower = new Follower(id, source, this.port, this.clock, (event) => this.#tell?.(event));
     this.#followed.set(id, follower);
     // The client that waits for the sandbox gets its response first.
     setImmediate(() => void follower.run(isNew));
@@ -67,13 +70,13 @@ export class GuestJournals {
   /** A few journals at a time, so that requests are served in between. Guests buffer their lines. */
   followSoon(id: string, source: JournalSource): void {
     this.#soon.set(id, source);
-    this.#turn ??= setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+    this.#turn ??= this.clock.after(JOURNAL_TURN_MS, () => this.#takeTurn());
   }
 
   #takeTurn(): void {
     this.#turn = undefined;
     for (const [id, source] of [...this.#soon].slice(0, JOURNAL_TURN)) this.follow(id, source);
-    if (this.#soon.size > 0) this.#turn = setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+    if (this.#soon.size > 0) this.#turn = this.clock.after(JOURNAL_TURN_MS, () => this.#takeTurn());
   }
 
   /** The receiver's acknowledgement of the last lines. Ignored if none is awaited. */
@@ -97,14 +100,14 @@ export class GuestJournals {
     this.#soon.delete(id);
     const follower = this.#followed.get(id);
     if (follower === undefined) return;
-    setTimeout(() => {
+    this.clock.after(JOURNAL_LAST_LINES_MS, () => {
       follower.stop();
       if (this.#followed.get(id) === follower) this.#followed.delete(id);
-    }, JOURNAL_LAST_LINES_MS).unref();
+    });
   }
 
   close(): void {
-    clearTimeout(this.#turn);
+    this.#turn?.cancel();
     this.#soon.clear();
     for (const id of [...this.#followed.keys()]) this.unfollow(id);
   }
@@ -121,6 +124,8 @@ class Follower {
   answer: PromiseWithResolvers<string | null> | undefined;
   readonly #stopping = new AbortController();
   readonly stopped = this.#stopping.signal;
+  /** The delay before the next attempt, while there is one. */
+  #delay: PromiseWithResolvers<void> | undefined;
   readonly #budget = new TokenBucket(FLOW, performance.now());
   #hasComplained = false;
 
@@ -128,18 +133,20 @@ class Follower {
     readonly id: string,
     readonly source: JournalSource,
     readonly port: number,
+    readonly clock: Clock,
     readonly emit: (event: LogEvent) => void,
   ) {}
 
   stop(): void {
     this.#stopping.abort();
     this.answer?.reject(new NotAcknowledged("stopped"));
+    this.#delay?.resolve();
   }
 
   async run(isNew: boolean): Promise<void> {
     let pauseMs = JOURNAL_RETRY_MIN_MS;
     for (let isFirst = true; !this.stopped.aborted; isFirst = false) {
-      const startedAt = performance.now();
+      const startedAt = this.clock.now();
       let isFit = true;
       try {
         await this.#listen(isNew && isFirst ? null : await this.#ask({ kind: "log-waits", id: this.id }));
@@ -147,7 +154,7 @@ class Follower {
         isFit = !(thrown instanceof InvalidJournal);
         if (thrown instanceof InvalidJournal) pauseMs = await this.#reportInvalid(thrown);
       }
-      const wasUseful = isFit && performance.now() - startedAt > JOURNAL_RETRY_MAX_MS;
+      const wasUseful = isFit && this.clock.now() - startedAt > JOURNAL_RETRY_MAX_MS;
       await this.#pause(wasUseful ? JOURNAL_RETRY_MIN_MS : Math.max(pauseMs, this.#refillMs()));
       pauseMs = wasUseful ? JOURNAL_RETRY_MIN_MS : Math.min(pauseMs * 2, JOURNAL_RETRY_MAX_MS);
     }
@@ -196,14 +203,13 @@ class Follower {
   async #ask(event: LogEvent): Promise<string | null> {
     if (this.stopped.aborted) throw new NotAcknowledged("stopped");
     const answer = Promise.withResolvers<string | null>();
-    const late = setTimeout(() => answer.reject(new NotAcknowledged("no answer in time")), JOURNAL_ANSWER_MS);
-    late.unref();
+    const late = this.clock.after(JOURNAL_ANSWER_MS, () => answer.reject(new NotAcknowledged("no answer in time")));
     this.answer = answer;
     try {
       this.emit(event);
       return await answer.promise;
     } finally {
-      clearTimeout(late);
+      late.cancel();
       this.answer = undefined;
     }
   }
@@ -242,7 +248,12 @@ class Follower {
   }
 
   async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.stopped, ref: false }).catch(() => undefined);
+    if (this.stopped.aborted) return;
+    const delay = Promise.withResolvers<void>();
+    const timer = this.clock.after(ms, delay.resolve);
+    this.#delay = delay;
+    await delay.promise;
+    timer.cancel();
   }
 }
 
