@@ -5,7 +5,7 @@ import { KERNEL_MESSAGE_MAX_BYTES, OUTPUT_HELD_FROM_BYTES } from "./limits.ts";
 import { END_LINE, KEEPALIVE_LINE, lineOf } from "./lines.ts";
 
 /** Interval between keepalives of a silent stream. */
-export const KEEPALIVE_MS = 5_000;
+const KEEPALIVE_MS = 5_000;
 /** The kernel continues when no more than this many unread bytes are left. */
 const OUTPUT_HELD_TO_BYTES = 1024 * 1024;
 /** Output beyond this is dropped: processes may print while the kernel is stopped. */
