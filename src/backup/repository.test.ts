@@ -83,11 +83,30 @@ test("a snapshot that restic does not name is an error", async () => {
   );
 });
 
-test("a target that takes nothing for long ends the backup", async () => {
-  const repeats = `echo '{"message_type":"status","bytes_done":7,"current_files":["/x"]}'`;
-  const hung = ["bash", "-c", `while ${repeats}; do sleep 0.05; done`];
-  const stopped = new Repository("/backups", hung, "/tmp", {}, 500).save("/folder", [PART_TAG]);
-  await expect(stopped).rejects.toThrow("/backups has taken nothing for");
+test.each([
+  ["a backup", `'{"message_type":"status","bytes_done":7,"current_files":["/x"]}'`, "save"],
+  ["a verification", "[0:0$((n++ % 10))] 50.00%  3 / 6 packs", "check"],
+  ["a restore", "[0:0$((n++ % 10))] 43.29%  0 files/dirs 16.512 MiB", "restore"],
+] as const)("%s that makes no progress for long is ended", async (_, line, work) => {
+  const hung = ["bash", "-c", `case $* in *unlock*) exit;; esac; while echo ${line}; do sleep 0.05; done`, "restic"];
+  const repository = new Repository("/backups", hung, "/tmp", {}, 500);
+  const works = {
+    save: () => repository.save("/folder", [PART_TAG]),
+    check: () => repository.check(),
+    restore: () => repository.restore("1", "/folder", "/tmp", []),
+  };
+  await expect(works[work]()).rejects.toThrow("restic at /backups made no progress for");
+});
+
+test("a file that is passed on without progress for long is ended", async () => {
+  const hung = new Repository("/backups", ["bash", "-c", "exec sleep 60", "restic"], "/tmp", {}, 500);
+  await expect(hung.pipe("1", "/file", ["cat"])).rejects.toThrow("restic at /backups made no progress for");
+});
+
+test("the exit code of a command is known, whatever it printed", async () => {
+  const repository = new Repository("/backups", ["bash", "-c", "printf '1\\n2\\n'", "restic"], "/tmp", {});
+  const dots = ["bash", "-c", "while read -r; do printf .; done; exit 3"];
+  expect(await repository.pipe("1", "/file", dots)).toMatchObject({ exitCode: 3 });
 });
 
 test.each([

@@ -39,6 +39,8 @@ const FAILURE_SHOWN_CHARS = 300;
 
 /** Owners by number, and every attribute, as they were. */
 const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
+/** tar then prints a dot for each ten mebibytes. */
+const UNTAR_PROGRESS = ["--checkpoint=1024", "--checkpoint-action=dot"];
 const UNTAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
 /** tar's exit code when it could not write some files. */
 const SOME_FILES = 2;
@@ -265,7 +267,7 @@ class Restore {
 
   /** Returns what tar said if it could not write some files; it has restored all others. */
   async #untar(snapshot: string, folder: string): Promise<string | undefined> {
-    const tar = [...UNTAR, ...UNTAR_ATTRIBUTES, `--directory=${folder}`];
+    const tar = [...UNTAR, ...UNTAR_ATTRIBUTES, ...UNTAR_PROGRESS, `--directory=${folder}`];
     const { exitCode, stderr } = await this.repository.pipe(snapshot, PART_FILE, tar);
     if (exitCode === 0) return undefined;
     if (exitCode === SOME_FILES && !OF_MACHINE.test(stderr)) return endOf(stderr.trim());

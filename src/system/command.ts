@@ -38,7 +38,7 @@ export interface CommandOptions {
   onExit?: (exitCode: number) => Promise<void>;
 }
 
-interface CommandResult {
+export interface CommandResult {
   exitCode: number;
   stdout: string;
   stderr: string;
