@@ -1,5 +1,4 @@
 /** Turns samples into a report: a table for people and figures for programs. */
-
 import { type Beside, type Outcome, type Row, ratioOf, type Verdict, verdictOn } from "../row.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import { type Pairs, type Summary, summary } from "./samples.ts";

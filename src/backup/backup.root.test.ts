@@ -1,5 +1,4 @@
 /** Backups of a data folder without a server, with restic, into another data folder over copies of the images. */
-
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   chmodSync,

@@ -2,6 +2,7 @@
  * What a backup consists of: several snapshots with one common tag. The last one holds `backup.json`, which names the
  * others. Without it they are the remains of a backup that failed.
  */
+import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
 import { attempt } from "../system/command.ts";
 import type { Listed } from "./repository.ts";
@@ -36,23 +37,30 @@ const GROUP = /^backup-[0-9a-f-]{36}$/;
 /** Name of the one file in a part. */
 export const PART_FILE = "/tree.tar";
 
-export interface Contents {
-  format: typeof FORMAT;
+/** What a program needs of any format to name the versions. */
+const versionsSchema = z.object({
+  format: z.number(),
   /** Version of the program, and of the store's tables. */
-  program: string;
-  storeVersion: number;
-  createdAt: string;
-  cacheFolder: string;
+  program: z.string(),
+  storeVersion: z.number(),
+});
+
+const contentsSchema = versionsSchema.extend({
+  format: z.literal(FORMAT),
+  createdAt: z.string(),
+  cacheFolder: z.string(),
   /** The snapshot of STAGING_MOUNT. */
-  main: string;
+  main: z.string(),
   /** Folders of the cache folder, by path in it, with a digest of the names, sizes and times in them. */
-  cached: Record<string, string>;
+  cached: z.record(z.string(), z.string()),
   /** The snapshot with the images of builds; null: there are none. */
-  images: string | null;
-  volumes: Record<string, { sizeMB: number; snapshot: string }>;
+  images: z.string().nullable(),
+  volumes: z.record(z.string(), z.object({ sizeMB: z.number(), snapshot: z.string() })),
   /** What could not be saved, with the reason. */
-  missing: { name: string; reason: string }[];
-}
+  missing: z.array(z.object({ name: z.string(), reason: z.string() })),
+});
+
+export type Contents = z.infer<typeof contentsSchema>;
 
 /** The snapshots that a backup names. */
 function partsOf({ main, images, volumes }: Contents): string[] {
@@ -88,18 +96,36 @@ export function backupsAmong(snapshots: readonly Listed[]): Listed[] {
   return snapshots.filter(({ tags }) => tags.includes(BACKUP));
 }
 
-/** Throws Fault 422 for a backup that this program cannot read. */
+/** Throws Fault 422 for a backup that this program cannot read, or that is damaged. */
 export function parseContents(text: string, storeVersionMax: number): Contents {
-  const contents = JSON.parse(text) as Contents;
-  const { format, program, storeVersion } = contents;
-  if (format === FORMAT && storeVersion <= storeVersionMax) return contents;
-  const what = format === FORMAT ? `tables of version ${storeVersion}` : `format ${format}`;
-  const known = format === FORMAT ? storeVersionMax : FORMAT;
-  throw new Fault(
-    422,
-    `this backup has ${what}, and this program reads up to ${known}. FIX: restore it with sandlot ${program}, which ` +
-      "wrote it, or a later version",
-  );
+  const given = parsed(text);
+  const versions = versionsSchema.safeParse(given);
+  if (versions.data === undefined) throw damaged(versions.error);
+  const { format, program, storeVersion } = versions.data;
+  if (format !== FORMAT || storeVersion > storeVersionMax) {
+    const what = format === FORMAT ? `tables of version ${storeVersion}` : `format ${format}`;
+    const known = format === FORMAT ? storeVersionMax : FORMAT;
+    throw new Fault(
+      422,
+      `this backup has ${what}, and this program reads up to ${known}. FIX: restore it with sandlot ${program}, which ` +
+        "wrote it, or a later version",
+    );
+  }
+  const { data, error } = contentsSchema.safeParse(given);
+  if (data === undefined) throw damaged(error);
+  return data;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw damaged(cause);
+  }
+}
+
+function damaged(cause: unknown): Fault {
+  return new Fault(422, `this backup is damaged: its ${CONTENTS} is invalid. FIX: use another backup`, { cause });
 }
 
 export function newContents(known: Omit<Contents, "format">): Contents {

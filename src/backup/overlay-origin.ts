@@ -13,20 +13,20 @@ const INDEX_REMOVE_MS = 600_000;
 
 /** `disk` is the folder of a mounted disk on which all names of changed files are written. */
 export async function removeOverlayOrigin(disk: string): Promise<void> {
-  untieTree(Buffer.from(join(disk, "upper")));
+  removeAttributesBelow(Buffer.from(join(disk, "upper")));
   const index = join(disk, "work/index");
   await run(["rm", "--recursive", "--force", "--one-file-system", "--", index], { timeoutMs: INDEX_REMOVE_MS });
 }
 
 /** A tenant may have nested folders more deeply than the kernel takes in one path, so each is opened from the last. */
-function untieTree(folder: Buffer): void {
+function removeAttributesBelow(folder: Buffer): void {
   for (const name of ORIGIN_ATTRIBUTES) removeAttribute(folder, name);
   const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
     const here = `/proc/self/fd/${fd}/`;
     for (const name of readdirSync(here, { encoding: "buffer" })) {
       const path = Buffer.concat([Buffer.from(here), name]);
-      if (lstatSync(path).isDirectory()) untieTree(path);
+      if (lstatSync(path).isDirectory()) removeAttributesBelow(path);
       else for (const name of ORIGIN_ATTRIBUTES) removeAttribute(path, name);
     }
   } finally {

@@ -4,20 +4,24 @@
  * where they belong.
  */
 import { closeSync, fstatSync, ftruncateSync, futimesSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { Fault } from "../contract/fault.ts";
 import { copyRange, dataIn } from "../system/syscalls.ts";
 
-interface Packed {
-  bytes: number;
+const size = z.number().int().nonnegative();
+
+const packedSchema = z.object({
+  bytes: size,
   /** Offset and length of each part. */
-  parts: [offset: number, length: number][];
-}
+  parts: z.array(z.tuple([size, size])),
+});
 
 /** Writes `target` and `target.parts`. */
 export function packDisk(source: string, target: string): void {
   using stack = new DisposableStack();
   const from = opened(stack, source, "r");
   const to = opened(stack, target, "w");
-  const { size, atime, mtime } = fstatSync(from);
+  const { size: bytes, atime, mtime } = fstatSync(from);
   const parts = [...dataIn(from)];
   let end = 0;
   for (const [offset, length] of parts) {
@@ -25,13 +29,13 @@ export function packDisk(source: string, target: string): void {
     end += length;
   }
   futimesSync(to, atime, mtime);
-  const packed: Packed = { bytes: size, parts };
+  const packed: z.infer<typeof packedSchema> = { bytes, parts };
   writeFileSync(`${target}.parts`, JSON.stringify(packed), { mode: 0o600 });
 }
 
-/** The reverse, into a new file. */
+/** The reverse, into a new file. Throws Fault 422 for a damaged list. */
 export function unpackDisk(source: string, target: string): void {
-  const { bytes, parts } = JSON.parse(readFileSync(`${source}.parts`, "utf8")) as Packed;
+  const { bytes, parts } = readParts(`${source}.parts`);
   using stack = new DisposableStack();
   const from = opened(stack, source, "r");
   const to = opened(stack, target, "w");
@@ -43,6 +47,14 @@ export function unpackDisk(source: string, target: string): void {
   }
   const { atime, mtime } = fstatSync(from);
   futimesSync(to, atime, mtime);
+}
+
+function readParts(path: string): z.infer<typeof packedSchema> {
+  try {
+    return packedSchema.parse(JSON.parse(readFileSync(path, "utf8")));
+  } catch (cause) {
+    throw new Fault(422, `this backup is damaged: ${path} is invalid. FIX: use another backup`, { cause });
+  }
 }
 
 function opened(stack: DisposableStack, path: string, flags: "r" | "w"): number {

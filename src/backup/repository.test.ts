@@ -1,6 +1,10 @@
 /** Where a backup may go, which ones this program reads, and which are old. */
 import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { BACKUP, olderThan, PART_TAG, parseContents } from "./contents.ts";
+import { unpackDisk } from "./packed-disk.ts";
 import { Repository, requireTarget } from "./repository.ts";
 
 test("a target is an absolute path or a repository of restic, and needs a password", () => {
@@ -14,9 +18,44 @@ test("a target is an absolute path or a repository of restic, and needs a passwo
   }
 });
 
+const contents = {
+  format: 1 as const,
+  program: "9.1.0",
+  storeVersion: 12,
+  createdAt: "2026-11-19T00:00:00.000Z",
+  cacheFolder: "/var/cache/sandlot",
+  main: "1",
+  cached: { "images/base-4": "2" },
+  images: null,
+  volumes: { cabinet: { sizeMB: 64, snapshot: "3" } },
+  missing: [{ name: "volume lost", reason: "it is unreadable" }],
+};
+
+test.each([
+  ["text that is not JSON", "{"],
+  ["another type", "null"],
+  ["no version", JSON.stringify({ ...contents, program: undefined })],
+  ["a missing field", JSON.stringify({ ...contents, volumes: undefined })],
+  ["a field of a wrong type", JSON.stringify({ ...contents, volumes: { cabinet: { sizeMB: "64", snapshot: "3" } } })],
+])("contents with %s are damage", (_, text) => {
+  expect(() => parseContents(text, 12)).toThrow("this backup is damaged: its /backup.json is invalid");
+});
+
+test.each([["{"], ["[]"], ['{"bytes":1,"parts":[[0]]}'], ['{"bytes":-1,"parts":[]}']])(
+  "a packed disk with the list %s is damage",
+  (list) => {
+    const folder = mkdtempSync(join(tmpdir(), "sandlot-packed-"));
+    try {
+      writeFileSync(join(folder, "disk.parts"), list);
+      expect(() => unpackDisk(join(folder, "disk"), join(folder, "new"))).toThrow("disk.parts is invalid");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
+
 test("a backup of a later version is refused with the name of that version", () => {
-  const contents = { format: 1, program: "9.1.0", storeVersion: 12 };
-  expect(parseContents(JSON.stringify(contents), 12)).toMatchObject(contents);
+  expect(parseContents(JSON.stringify(contents), 12)).toEqual(contents);
   const tables = "this backup has tables of version 12, and this program reads up to 11";
   expect(() => parseContents(JSON.stringify(contents), 11)).toThrow(`${tables}. FIX: restore it with sandlot 9.1.0`);
   const later = JSON.stringify({ ...contents, format: 2 });
@@ -44,11 +83,30 @@ test("a snapshot that restic does not name is an error", async () => {
   );
 });
 
-test("a target that takes nothing for long ends the backup", async () => {
-  const repeats = `echo '{"message_type":"status","bytes_done":7,"current_files":["/x"]}'`;
-  const hung = ["bash", "-c", `while ${repeats}; do sleep 0.05; done`];
-  const stopped = new Repository("/backups", hung, "/tmp", {}, 500).save("/folder", [PART_TAG]);
-  await expect(stopped).rejects.toThrow("/backups has taken nothing for");
+test.each([
+  ["a backup", `'{"message_type":"status","bytes_done":7,"current_files":["/x"]}'`, "save"],
+  ["a verification", "[0:0$((n++ % 10))] 50.00%  3 / 6 packs", "check"],
+  ["a restore", "[0:0$((n++ % 10))] 43.29%  0 files/dirs 16.512 MiB", "restore"],
+] as const)("%s that makes no progress for long is ended", async (_, line, work) => {
+  const hung = ["bash", "-c", `case $* in *unlock*) exit;; esac; while echo ${line}; do sleep 0.05; done`, "restic"];
+  const repository = new Repository("/backups", hung, "/tmp", {}, 500);
+  const works = {
+    save: () => repository.save("/folder", [PART_TAG]),
+    check: () => repository.check(),
+    restore: () => repository.restore("1", "/folder", "/tmp", []),
+  };
+  await expect(works[work]()).rejects.toThrow("restic at /backups made no progress for");
+});
+
+test("a file that is passed on without progress for long is ended", async () => {
+  const hung = new Repository("/backups", ["bash", "-c", "exec sleep 60", "restic"], "/tmp", {}, 500);
+  await expect(hung.pipe("1", "/file", ["cat"])).rejects.toThrow("restic at /backups made no progress for");
+});
+
+test("the exit code of a command is known, whatever it printed", async () => {
+  const repository = new Repository("/backups", ["bash", "-c", "printf '1\\n2\\n'", "restic"], "/tmp", {});
+  const dots = ["bash", "-c", "while read -r; do printf .; done; exit 3"];
+  expect(await repository.pipe("1", "/file", dots)).toMatchObject({ exitCode: 3 });
 });
 
 test.each([

@@ -5,7 +5,7 @@
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { MIB } from "../contract/limit.ts";
-import { attempt, MINIMAL_ENV } from "../system/command.ts";
+import { attempt, type CommandResult, MINIMAL_ENV } from "../system/command.ts";
 
 /** Exit codes of restic: some files could not be read; the repository does not exist. */
 const SOME_UNREADABLE = 3;
@@ -18,6 +18,10 @@ const EXISTS = "config file already exists";
 const OPEN_MS = scaled(30_000);
 /** restic reads ahead of the target by about a hundred mebibytes, which a slow line needs time for. */
 const STALLED_MS = scaled(3_600_000);
+/** Timeout of short commands. restic repeats a request that a target does not answer for about 20 minutes. */
+const ANSWER_MS = scaled(1_800_000);
+/** A count of `backup --json`, or a line of other commands, such as `[0:04] 50.00%  3 / 6 packs`. */
+const PROGRESS = /"(files_done|bytes_done)":(\d+)[,}]|^\[[\d:]+\] (.+)$/gm;
 const PROGRESS_PER_SECOND = "0.1";
 /** One word for all machines: restic compares a backup with the last one of the same host. */
 const HOST = "sandlot";
@@ -36,7 +40,7 @@ const FORGET_TURN = 1000;
 
 /** The number of words of restic's command line, these words, an id and a path, then a command that reads the file. */
 const PIPE = `restic=("\${@:2:$1}"); shift $(($1 + 1)); "\${restic[@]}" dump "$1" "$2" | "\${@:3}"
-  echo "\${PIPESTATUS[@]}"`;
+  codes=("\${PIPESTATUS[@]}"); echo; echo "\${codes[@]}"`;
 /** Without it restic would go on after `sandlot backup` was killed, while its files disappear. */
 const END_TOGETHER = ["setpriv", "--pdeathsig", "KILL", "--"];
 
@@ -160,13 +164,17 @@ export class Repository {
 
   async restore(id: string, folder: string, target: string, excluded: readonly string[]): Promise<void> {
     const options = excluded.flatMap((path) => ["--exclude", path]);
-    await this.#run(["restore", `${id}:${folder}`, "--target", target, ...options]);
+    await this.#runLong(["restore", `${id}:${folder}`, "--target", target, ...options]);
   }
 
-  /** Passes a saved file to a command, and returns how the command ended. It has then read the whole file. */
+  /**
+   * Passes a saved file to a command, and returns how the command ended. It has then read the whole file. Any output of
+   * the command counts as progress.
+   */
   async pipe(id: string, path: string, command: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
     const words = [String(this.#restic.length), ...this.#restic, id, path, ...command];
-    const { stdout, stderr } = await attempt([...END_TOGETHER, "bash", "-c", PIPE, "bash", ...words], this.#options);
+    const argv = [...END_TOGETHER, "bash", "-c", PIPE, "bash", ...words];
+    const { stdout, stderr } = await this.#untilStalled(argv, (progress) => progress.restart());
     const [ofRestic, exitCode] = (stdout.trim().split("\n").at(-1) ?? "").split(" ").map(Number);
     if (ofRestic !== 0 || exitCode === undefined) throw this.#failed(`read ${path} of ${id}`, stderr);
     return { exitCode, stderr };
@@ -199,20 +207,8 @@ export class Repository {
   }
 
   async #saved(words: readonly string[]): Promise<Saved> {
-    using progress = new StallTimer(this.stalledMs);
-    const { exitCode, stdout, stderr } = await attempt(
-      [...this.#restic, "backup", "--json", "--host", HOST, ...words],
-      {
-        ...this.#options,
-        env: { ...this.#env, RESTIC_PROGRESS_FPS: PROGRESS_PER_SECOND },
-        onOutput: (text) => progress.note(text),
-        signal: progress.stalled,
-      },
-    );
-    if (progress.stalled.aborted) {
-      const minutes = this.stalledMs / 60_000;
-      throw new Fault(504, `${this.target} has taken nothing for ${minutes} minutes. FIX: check the target`);
-    }
+    const argv = [...this.#restic, "backup", "--json", "--host", HOST, ...words];
+    const { exitCode, stdout, stderr } = await this.#untilStalled(argv);
     const failure = this.#failed("backup", stderr || stdout);
     if (exitCode === SOME_UNREADABLE) throw new Unreadable(failure.message, unreadableIn(stderr));
     if (exitCode !== 0) throw failure;
@@ -229,11 +225,34 @@ export class Repository {
   /** Runs a command that locks the whole repository. `unlock` first removes stale locks, as of a killed restic. */
   async #runExclusively(words: readonly string[]): Promise<void> {
     await this.#run(["unlock"]);
-    await this.#run([...words, "--retry-lock", LOCK_WAIT]);
+    await this.#runLong([...words, "--retry-lock", LOCK_WAIT]);
   }
 
+  async #runLong(words: readonly string[]): Promise<void> {
+    const { exitCode, stdout, stderr } = await this.#untilStalled([...this.#restic, ...words]);
+    if (exitCode !== 0) throw this.#failed(words[0] ?? "", stderr || stdout);
+  }
+
+  /** Runs a command of any duration. Throws Fault 504 when it makes no progress for long. */
+  async #untilStalled(
+    argv: readonly string[],
+    note = (progress: StallTimer, output: string) => progress.note(output),
+  ): Promise<CommandResult> {
+    using progress = new StallTimer(this.stalledMs);
+    const result = await attempt(argv, {
+      ...this.#options,
+      env: { ...this.#env, RESTIC_PROGRESS_FPS: PROGRESS_PER_SECOND },
+      onOutput: (output) => note(progress, output),
+      signal: progress.stalled,
+    });
+    if (!progress.stalled.aborted) return result;
+    const minutes = this.stalledMs / 60_000;
+    throw new Fault(504, `restic at ${this.target} made no progress for ${minutes} minutes. FIX: check the target`);
+  }
+
+  /** Runs a short command. */
   async #run(words: readonly string[], outputMaxBytes = MIB): Promise<string> {
-    const options = { ...this.#options, outputMaxBytes };
+    const options = { ...this.#options, timeoutMs: ANSWER_MS, outputMaxBytes };
     const { exitCode, stdout, stderr } = await attempt([...this.#restic, ...words], options);
     if (exitCode !== 0) throw this.#failed(words[0] ?? "", stderr || stdout);
     return stdout;
@@ -253,29 +272,29 @@ function unreadableIn(messages: string): string[] {
   return errors.map((line) => String(JSON.parse(line).item));
 }
 
-/** Aborts a backup that makes no progress for `stalledMs`. */
+/** Aborts a command that makes no progress for `stalledMs`. */
 class StallTimer implements Disposable {
   readonly #abort = new AbortController();
   readonly #seen = new Map<string, string>();
   #timer: Timer | undefined;
 
   constructor(private readonly stalledMs: number) {
-    this.#restart();
+    this.restart();
   }
 
   get stalled(): AbortSignal {
     return this.#abort.signal;
   }
 
-  /** restic repeats its counts, whether they have changed or not. */
+  /** restic repeats its counts, whether they have changed or not: in JSON, or in a line after the time. */
   note(output: string): void {
-    for (const [, name = "", value = ""] of output.matchAll(/"(files_done|bytes_done)":(\d+)[,}]/g)) {
-      if (this.#seen.get(name) !== value) this.#restart();
-      this.#seen.set(name, value);
+    for (const [, name = "", value = "", line = ""] of output.matchAll(PROGRESS)) {
+      if (this.#seen.get(name) !== value + line) this.restart();
+      this.#seen.set(name, value + line);
     }
   }
 
-  #restart(): void {
+  restart(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#abort.abort(), this.stalledMs);
   }

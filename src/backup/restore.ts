@@ -1,5 +1,4 @@
 /** Restores a backup into a new data folder for a server to start on, in a mount namespace of its own. */
-
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";

@@ -21,6 +21,8 @@ const TAR_FAILED = 2;
 const SIGPIPE_EXIT = 128 + 13;
 /** Owners by number, and every attribute, as they were. */
 const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
+/** tar then prints a dot for each ten mebibytes. */
+const UNTAR_PROGRESS = ["--checkpoint=1024", "--checkpoint-action=dot"];
 /** tar's exit code when it could not write some files. */
 const SOME_FILES = 2;
 /**
@@ -61,7 +63,7 @@ export async function restoreTree(
   snapshot: string,
   folder: string,
 ): Promise<string | undefined> {
-  const tar = [...UNTAR, ...ATTRIBUTES, `--directory=${folder}`];
+  const tar = [...UNTAR, ...ATTRIBUTES, ...UNTAR_PROGRESS, `--directory=${folder}`];
   const { exitCode, stderr } = await repository.pipe(snapshot, PART_FILE, tar);
   if (exitCode === 0) return undefined;
   if (exitCode === SOME_FILES && !OF_MACHINE.test(stderr)) return endOf(stderr.trim());

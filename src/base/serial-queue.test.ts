@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { setImmediate } from "node:timers/promises";
 import { KeyedQueue, SerialQueue } from "./serial-queue.ts";
 
 /** Work that the test holds open; records its start in `begun`. */
@@ -20,7 +21,7 @@ describe("one at a time", () => {
     expect(begun).toEqual(["a"]);
     c.end();
     b.end();
-    await Bun.sleep(1);
+    await setImmediate();
     expect(begun).toEqual(["a"]);
     a.end();
     expect(await Promise.all(answers)).toEqual(["a", "b", "c"]);
@@ -58,7 +59,7 @@ describe("one at a time", () => {
     });
     a.end();
     await first;
-    await Bun.sleep(1);
+    await setImmediate();
     expect(isSettled).toBe(false);
     b.end();
     await settled;
@@ -106,7 +107,7 @@ describe("one at a time by key", () => {
       isSettled = true;
     });
     a.end();
-    await Bun.sleep(1);
+    await setImmediate();
     expect(isSettled).toBe(false);
     b.end();
     await settled;

@@ -5,9 +5,9 @@ import { folderOfTest } from "../base/testing/test-folder.ts";
 import { run } from "../system/command.ts";
 import { readManifest, unpackBundle, writeBundle } from "./archive.ts";
 import { isCached, packFolders, unpackFolders } from "./cached-folders.ts";
-import type { Machine } from "./manifest.ts";
+import type { BundleTarget } from "./manifest.ts";
 
-const HERE: Machine = { sandlot: "1.2.3", architecture: "x64", system: "debian 13" };
+const HERE: BundleTarget = { sandlot: "1.2.3", architecture: "x64", system: "debian 13" };
 const folder = folderOfTest("bundle");
 const file = join(folder, "all.bundle");
 const parts = join(folder, "parts");

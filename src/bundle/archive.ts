@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "../system/command.ts";
-import { damaged, type Machine, type Manifest, manifestOf, parseManifest } from "./manifest.ts";
+import { type BundleTarget, damaged, type Manifest, manifestOf, parseManifest } from "./manifest.ts";
 
 const MANIFEST = "manifest.json";
 const MANIFEST_MAX_BYTES = 1024 * 1024;
@@ -14,7 +14,7 @@ export const COMPRESS = "--use-compress-program=gzip -1";
 export const TAR_MS = scaled(1_800_000);
 
 /** Packs all files of a folder. An interrupted write leaves an older file as it was. */
-export async function writeBundle(file: string, machine: Machine, folder: string): Promise<void> {
+export async function writeBundle(file: string, machine: BundleTarget, folder: string): Promise<void> {
   const files: Manifest["files"] = {};
   for (const path of filesBelow(folder)) files[path] = await digestOf(join(folder, path));
   await writeFile(join(folder, MANIFEST), manifestOf(machine, files));

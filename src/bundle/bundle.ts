@@ -19,7 +19,7 @@ import type { SetupStep } from "../setup/step.ts";
 import { readManifest, unpackBundle, writeBundle } from "./archive.ts";
 import { archiveOf, isCached, type Needs, neededFolders, packFolders, unpackFolders } from "./cached-folders.ts";
 import { fetchPackages, installFetched } from "./debian-packages.ts";
-import { type Machine, releaseOf, requireArchitecture, requireNothing, requireRelease } from "./manifest.ts";
+import { type BundleTarget, releaseOf, requireArchitecture, requireFolders, requireRelease } from "./manifest.ts";
 import { packProgram } from "./npm-package.ts";
 
 /** Commands that setup or `sandlot tls` installs. */
@@ -70,7 +70,7 @@ async function installBundle(file: string, needs: Needs, progress: Progress): Pr
   if (packages.length > 0) requireRelease(file, manifest, here, packages);
   const folders = neededFolders(needs).filter((name) => !isCached(cacheFolder, name));
   const lacking = folders.filter((name) => !(`cache/${archiveOf(name)}` in manifest.files));
-  requireNothing(file, manifest, here, lacking);
+  requireFolders(file, manifest, here, lacking);
   const folder = join(cacheFolder, UNPACKED);
   await rm(folder, { recursive: true, force: true });
   try {
@@ -83,7 +83,7 @@ async function installBundle(file: string, needs: Needs, progress: Progress): Pr
   }
 }
 
-function thisMachine(): Machine {
+function thisMachine(): BundleTarget {
   const system = releaseOf(readFileSync("/etc/os-release", "utf8"));
   return { sandlot: version(), architecture: process.arch, system };
 }

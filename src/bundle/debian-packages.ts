@@ -1,5 +1,4 @@
 /** The Debian packages of a bundle: a folder that apt reads like a mirror, and so installs only what is missing. */
-
 import { chmodSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";

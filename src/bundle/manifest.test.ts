@@ -1,15 +1,15 @@
 import { expect, test } from "bun:test";
 import {
-  type Machine,
+  type BundleTarget,
   manifestOf,
   parseManifest,
   releaseOf,
   requireArchitecture,
-  requireNothing,
+  requireFolders,
   requireRelease,
 } from "./manifest.ts";
 
-const HERE: Machine = { sandlot: "1.2.3", architecture: "x64", system: "debian 13" };
+const HERE: BundleTarget = { sandlot: "1.2.3", architecture: "x64", system: "debian 13" };
 const FILES = { "packages/Packages": "0".repeat(64) };
 
 test("a manifest is read as it was written", () => {
@@ -48,8 +48,8 @@ test("a bundle for another architecture, and packages of another release, are re
 
 test("a bundle that lacks folders names them and both versions", () => {
   const manifest = parseManifest("f", manifestOf(HERE, FILES));
-  requireNothing("f", manifest, HERE, []);
-  expect(() => requireNothing("f", manifest, { ...HERE, sandlot: "1.3.0" }, ["images/base-4"])).toThrow(
+  requireFolders("f", manifest, HERE, []);
+  expect(() => requireFolders("f", manifest, { ...HERE, sandlot: "1.3.0" }, ["images/base-4"])).toThrow(
     "the bundle f lacks images/base-4; Sandlot 1.2.3 made it, and this is 1.3.0",
   );
 });

@@ -19,9 +19,9 @@ const manifestSchema = z.object({
 export type Manifest = z.infer<typeof manifestSchema>;
 
 /** The machine that a bundle is made on or installed on. */
-export type Machine = Pick<Manifest, "sandlot" | "architecture" | "system">;
+export type BundleTarget = Pick<Manifest, "sandlot" | "architecture" | "system">;
 
-export function manifestOf({ sandlot, architecture, system }: Machine, files: Manifest["files"]): string {
+export function manifestOf({ sandlot, architecture, system }: BundleTarget, files: Manifest["files"]): string {
   const manifest: Manifest = { format: FORMAT, sandlot, architecture, system, files };
   return JSON.stringify(manifest, null, 1);
 }
@@ -44,7 +44,7 @@ export function parseManifest(file: string, text: string): Manifest {
   return data;
 }
 
-export function requireArchitecture(file: string, manifest: Manifest, here: Machine): void {
+export function requireArchitecture(file: string, manifest: Manifest, here: BundleTarget): void {
   if (manifest.architecture === here.architecture) return;
   const fix = `FIX: make one on a machine with ${here.architecture}`;
   throw new Fault(
@@ -54,14 +54,14 @@ export function requireArchitecture(file: string, manifest: Manifest, here: Mach
 }
 
 /** Only machines that lack Debian packages need those of their own release. */
-export function requireRelease(file: string, manifest: Manifest, here: Machine, lacking: readonly string[]): void {
+export function requireRelease(file: string, manifest: Manifest, here: BundleTarget, lacking: readonly string[]): void {
   if (manifest.system === here.system) return;
   const fix = `FIX: make a bundle on ${here.system}, or install them with your package manager: ${lacking.join(" ")}`;
   throw new Fault(422, `the bundle ${file} has packages of ${manifest.system}; this machine is ${here.system}. ${fix}`);
 }
 
 /** `lacking`: folders of the cache that this start needs. */
-export function requireNothing(file: string, manifest: Manifest, here: Machine, lacking: readonly string[]): void {
+export function requireFolders(file: string, manifest: Manifest, here: BundleTarget, lacking: readonly string[]): void {
   if (lacking.length === 0) return;
   const versions = `Sandlot ${manifest.sandlot} made it, and this is ${here.sandlot}`;
   const fix = "FIX: make it with this version and the same settings; `--with` adds built-in templates";

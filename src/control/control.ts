@@ -3,7 +3,6 @@
  * the store to record it. `routes.ts` lists the endpoints, `lifecycle.ts` the states of a sandbox. Control never
  * touches the machine (the host does) and never carries a sandbox's traffic (the edge does).
  */
-
 import { Background } from "../base/background.ts";
 import type { Blobs } from "../blobs/blobs.ts";
 import type { Directory } from "../contract/internal/directory.ts";

@@ -2,7 +2,6 @@
  * Creates the rows that must exist before the first request: the operator's user, a team, its key and the built-in
  * templates.
  */
-
 import type { Clock } from "../base/clock.ts";
 import type { SandboxKind } from "../contract/internal/host.ts";
 import type { Store, Tables } from "../store/store.ts";

@@ -3,7 +3,6 @@
  * operator set for the team. Names are resolved periodically. When the open ranges of a team change, its running
  * sandboxes get new rules, and connections that are no longer allowed are cut.
  */
-
 import type { Timer } from "../base/clock.ts";
 import { Ipv4Ranges } from "../contract/ip-range.ts";
 import { type PrivateNetworks as Entries, openedByName, parsePrivateNetworks } from "../contract/private-networks.ts";
@@ -82,7 +81,7 @@ export class PrivateNetworks {
     }
   }
 
-  /** A name server that is away for a while closes nothing. */
+  /** A name server that is unavailable for a while closes nothing. */
   async #addressesOf(name: string): Promise<readonly string[]> {
     const now = this.services.clock.now();
     const known = this.#names.get(name);

@@ -1,5 +1,4 @@
 /** For `sandlot trace` and for spans: records store calls as steps. Requests are steps of http/dispatch.ts. */
-
 import { recordCalls } from "../base/steps.ts";
 import type { Store } from "../store/store.ts";
 

@@ -4,7 +4,6 @@
  * management API. The edge never decides about a sandbox's lifecycle, never interprets a body, and keeps no
  * connection to a sandbox between requests.
  */
-
 import type { Splice } from "../base/splicing.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";

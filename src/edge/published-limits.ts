@@ -1,5 +1,4 @@
 /** Limits of the edge that clients of sandbox URLs, and the services behind them, can reach. */
-
 import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./edge.ts";
 import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS } from "./front/http2-connection.ts";

@@ -147,7 +147,7 @@ export class Machine implements Host {
     const running = this.#running.require(id);
     held.use(this.parts.images.hold(running.record.kind.image));
     this.#running.hide(id);
-    this.#journals.leave(id);
+    this.#journals.unfollow(id);
     try {
       await running.guest.settle();
       this.#running.saveRecord({ ...running.record, pausingInto: name });
@@ -191,7 +191,7 @@ export class Machine implements Host {
       const { record, guest } = this.#running.require(id);
       using _image = this.parts.images.hold(record.kind.image);
       // A journal connection in the checkpoint would have to be closed in every copy.
-      this.#journals.leave(id);
+      this.#journals.unfollow(id);
       try {
         await guest.settle();
         await this.#checkpointing.write(record, name, options, "goes on");
@@ -209,7 +209,7 @@ export class Machine implements Host {
   async destroy(id: string): Promise<void> {
     // Unreachable at once, even while another call for this sandbox runs.
     this.#running.hide(id);
-    this.#journals.leaveSoon(id);
+    this.#journals.unfollowSoon(id);
     await this.#turns.run(id, async () => {
       this.#running.hide(id);
       // Reads the record now: a resume that failed meanwhile has freed its slot, maybe for another sandbox.
@@ -275,11 +275,11 @@ export class Machine implements Host {
   }
 
   async requestLog(id: string, after: string | null): Promise<void> {
-    this.#journals.hear(id, after);
+    this.#journals.acknowledge(id, after);
   }
 
   async deferLog(id: string): Promise<void> {
-    this.#journals.putOff(id);
+    this.#journals.defer(id);
   }
 
   async measure(ids: readonly string[]): Promise<Record<string, Usage>> {

@@ -1,5 +1,4 @@
 /** Limits of the machine that programs in a sandbox, and builds, can reach. */
-
 import { BUILD_VARIABLES_MAX_BYTES } from "../builder/limits.ts";
 import { BUILD_MAX_MS, BUILD_READY_MAX_MS } from "../builder/open-builds.ts";
 import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../builder/registry/manifest.ts";

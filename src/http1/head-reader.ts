@@ -1,8 +1,8 @@
 /**
- * The HTTP/1.1 reader of this project, used wherever HTTP/1.1 bytes are read: by the edge (clients and services), the
- * egress relay and the host's calls to guests. Request smuggling needs two readers that disagree, so there is only one,
- * and it refuses any message that another implementation could read differently. This folder never opens a connection
- * and never decides where a message goes.
+ * The HTTP/1.1 reader of this project, used by the edge (clients and services, the splice thread included) and the
+ * egress relay. The host's calls to guests use `fetch`. Request smuggling needs two readers that disagree, so messages
+ * that are passed on have only one, which refuses any message that another implementation could read differently. This
+ * folder never opens a connection and never decides where a message goes.
  *
  * A head is parsed line by line, each line once, when its line feed has arrived. The result therefore does not depend
  * on how the bytes are split into pieces. Folded lines, blanks before a colon, control characters and bare CRs are

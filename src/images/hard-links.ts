@@ -3,7 +3,6 @@
  * the change, because the overlay keeps an index on the disk. The index is not part of an image, where untouched names
  * would show the old file again. So before a disk is copied, the overlay is made to write all names.
  */
-
 import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";

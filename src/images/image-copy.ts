@@ -3,7 +3,6 @@
  * sizes and counts. So they are read from a clone that nothing writes to, links are never followed, only regular files
  * are opened, and time and space are bounded.
  */
-
 import { existsSync, lstatSync, mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import { createConnection } from "node:net";
 import { untilTrue } from "../base/testing/until.ts";
 import { EXECUTIONS_WAITING_MAX } from "./context.ts";
-import { KEEPALIVE_MS } from "./execution-stream.ts";
 import { type Line, linesOf, post, type ScriptedServer, scriptedServer } from "./testing/scripted-kernel.ts";
 
 type Fields = Record<string, unknown>;
@@ -30,6 +29,21 @@ async function begin(server: ScriptedServer, code: string, more: Fields = {}) {
   const body = Object.assign({ code }, more);
   const response = await post(`${server.url}/execute`, body, { signal: client.signal });
   return { leave: () => client.abort(), lines: linesOf(response).catch(() => []) };
+}
+
+/** The lines of a response as they arrive. */
+function arriving(response: Response): { lines: readonly Line[]; end: Promise<void> } {
+  const lines: Line[] = [];
+  const read = async () => {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const piece of response.body ?? []) {
+      const whole = (rest + decoder.decode(piece, { stream: true })).split("\n");
+      rest = whole.pop() ?? "";
+      lines.push(...whole.map((line) => JSON.parse(line) as Line));
+    }
+  };
+  return { lines, end: read() };
 }
 
 /** Over its own connection: `fetch` allows only a few hundred at a time. Resolves when the response begins. */
@@ -96,14 +110,13 @@ describe("executions in one context", () => {
 
 test("a silent execution gets keepalives, while it runs and while it waits", async () => {
   await using server = await scriptedServer();
-  const running = await begin(server, "wait");
-  const waiting = await begin(server, "say x");
-  await Bun.sleep(KEEPALIVE_MS * 1.1);
+  const executions = [arriving(await post(`${server.url}/execute`, { code: "wait" }))];
+  executions.push(arriving(await post(`${server.url}/execute`, { code: "say x" })));
+  const isAlive = ({ lines }: { lines: readonly Line[] }) => lines.some(({ type }) => type === "keepalive");
+  await untilTrue(() => executions.every(isAlive));
   server.kernels[0]?.interrupt();
-  const types = (lines: Line[]) => lines.map(({ type }) => type);
-  const [first, second] = [types(await running.lines), types(await waiting.lines)];
-  expect(first).toContain("keepalive");
-  expect(second[0]).toBe("keepalive");
+  for (const { end } of executions) await end;
+  expect(executions[1]?.lines[0]?.type).toBe("keepalive");
 });
 
 describe("a client that disconnects", () => {

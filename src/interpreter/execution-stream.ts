@@ -7,7 +7,7 @@ import { END_LINE, KEEPALIVE_LINE, lineOf } from "./lines.ts";
 /** The kernel is stopped when its client has this many unread bytes. */
 export const OUTPUT_HELD_FROM_BYTES = 4 * 1024 * 1024;
 /** Interval between keepalives of a silent stream. */
-export const KEEPALIVE_MS = 5_000;
+const KEEPALIVE_MS = 5_000;
 /** The kernel continues when no more than this many unread bytes are left. */
 const OUTPUT_HELD_TO_BYTES = 1024 * 1024;
 /** Output beyond this is dropped: processes may print while the kernel is stopped. */

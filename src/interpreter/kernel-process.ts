@@ -1,6 +1,6 @@
 /** A kernel's process in its own session. It ends with the server, however that ends. */
 import { writeFileSync } from "node:fs";
-import { KERNEL_LAST_WORDS_MS } from "./limits.ts";
+import { KERNEL_FINAL_OUTPUT_MS } from "./limits.ts";
 
 /** Length of the kept stderr of a starting kernel, shown if the start fails. */
 const KERNEL_LOG_MAX_CHARS = 4_000;
@@ -22,11 +22,11 @@ export class KernelProcess {
   readonly ended: Promise<void>;
   #hasEnded = false;
 
-  /** `lastWords` gives what it wrote to its own error output last. */
+  /** `finalOutput` gives what it wrote to its own error output last. */
   constructor(
     readonly pid: number,
     ended: Promise<unknown>,
-    private readonly lastWords: () => Promise<string>,
+    private readonly finalOutput: () => Promise<string>,
   ) {
     this.ended = ended.then(() => {
       this.#hasEnded = true;
@@ -41,7 +41,7 @@ export class KernelProcess {
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
     });
-    const log = new LastWords(child.stderr);
+    const log = new FinalOutput(child.stderr);
     return new KernelProcess(child.pid, child.exited, () => log.whole());
   }
 
@@ -51,12 +51,12 @@ export class KernelProcess {
 
   /** The last that it wrote to its own error output, once it has ended. */
   async log(): Promise<string> {
-    return (await this.lastWords()).trim();
+    return (await this.finalOutput()).trim();
   }
 }
 
 /** Reads a process's error output to its end and keeps the last of it. */
-export class LastWords {
+export class FinalOutput {
   text = "";
   readonly #read: Promise<void>;
 
@@ -66,7 +66,7 @@ export class LastWords {
 
   /** Once the process has ended: its output may not have been read yet, and another process may hold it open. */
   async whole(): Promise<string> {
-    await Promise.race([this.#read, Bun.sleep(KERNEL_LAST_WORDS_MS)]);
+    await Promise.race([this.#read, Bun.sleep(KERNEL_FINAL_OUTPUT_MS)]);
     return this.text;
   }
 

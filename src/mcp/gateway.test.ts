@@ -8,6 +8,7 @@ import {
   ResultSchema,
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
+import { until } from "../base/testing/until.ts";
 import { callText, gatewayOfFile, stub } from "./testing/gateway-of-file.ts";
 
 const gateway = gatewayOfFile([stub("ann"), stub("bob")]);
@@ -96,10 +97,10 @@ describe("during a call", () => {
     const call = client.callTool({ name: "bob__wait" }, undefined, { signal: giveUp.signal });
     const state = async () =>
       JSON.parse(await callText(client, "bob__cancelled")) as { cancelled: number[]; waiting?: number };
-    while ((await state()).waiting === undefined);
+    await until("the server waits", async () => (await state()).waiting !== undefined);
     giveUp.abort("enough");
     await expect(call).rejects.toThrow("enough");
-    while ((await state()).cancelled.length === 0);
+    await until("the server has cancelled it", async () => (await state()).cancelled.length > 0);
     const { cancelled, waiting } = await state();
     expect(cancelled).toEqual([waiting as number]);
   });

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../base/testing/until.ts";
 import { Gateway } from "./gateway.ts";
 import { MESSAGE_MAX_BYTES } from "./servers/stdio-process.ts";
 import { RESTARTS_MAX } from "./servers/stdio-server.ts";
@@ -51,7 +52,10 @@ test("a server whose folder is gone at a restart is suspended", async () => {
   rmSync(folder, { recursive: true });
   expect(await call("die")).toContain("exit code 3");
   let output = "";
-  while (!output.includes("keeps ending")) output = await call("greet");
+  await until("the server is suspended", async () => {
+    output = await call("greet");
+    return output.includes("keeps ending");
+  });
   expect(output).toContain("Last: not begun: ENOENT");
   await own.close();
 });

@@ -4,7 +4,6 @@
  *
  * This module reads what others report. It changes nothing, and no request waits for it.
  */
-
 import { readdirSync } from "node:fs";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { LogEntry } from "../base/log.ts";

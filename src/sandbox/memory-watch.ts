@@ -61,7 +61,7 @@ export class MemoryWatch {
   }
 
   #act(availableBytes: number, reserveBytes: number): void {
-    const { suspendPool: giveUpReady, emit, log } = this.parts;
+    const { suspendPool, emit, log } = this.parts;
     const wasShort = this.#isShort;
     this.#isShort = availableBytes < reserveBytes * (wasShort ? MEMORY_ENOUGH_AGAIN : 1);
     if (!this.#isShort && !wasShort) return;
@@ -73,7 +73,7 @@ export class MemoryWatch {
     }
     // Refused first, so that nothing takes what the pool gives up.
     if (this.#isShort && !wasShort) emit({ kind: "memory", state: "short", availableBytes, reserveBytes });
-    const isReadyLeft = giveUpReady(this.#isShort);
+    const isReadyLeft = suspendPool(this.#isShort);
     if (this.#isShort && !wasShort) return;
     const state = !this.#isShort ? "enough" : isReadyLeft ? "short" : "exhausted";
     emit({ kind: "memory", state, availableBytes, reserveBytes });

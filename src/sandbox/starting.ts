@@ -5,7 +5,6 @@
  * The module src/sandbox boots, checkpoints, restores and cleans up single sandboxes. It never decides whether a
  * request is allowed, and it keeps no state of tenants or templates.
  */
-
 import { availableParallelism } from "node:os";
 import { Semaphore } from "../base/semaphore.ts";
 import { Fault } from "../contract/fault.ts";

@@ -8,7 +8,6 @@ import { requireEnterable } from "../system/enterable-cache.ts";
 import { type FileLock, takeLock } from "../system/syscalls.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { baseImageStep } from "./base-image.ts";
-
 import { fetchImageStep } from "./fetch-image.ts";
 import { guestFolderStep } from "./guest-folder.ts";
 import { packagesStep } from "./packages.ts";

@@ -3,7 +3,6 @@
  * the files, npm packages and programs of the definition. The names are hashes of the sources, so that a changed
  * definition makes new folders and existing sandboxes keep theirs.
  */
-
 import {
   chmodSync,
   chownSync,

@@ -4,7 +4,6 @@
  * transition leaves a request in the row. The end of the transition carries it out, because every `finish…` and
  * `abandon…` goes to `killing` instead when it finds the request.
  */
-
 import { integer, integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
 import { BOOLEAN, INTEGER, json, orNull, type Stored, Table, TEXT, word } from "./table.ts";
 

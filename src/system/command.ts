@@ -5,7 +5,6 @@
  * The module src/system wraps Linux: system calls, tools, cgroups, mounts and netlink. It never decides about sandboxes
  * or tenants.
  */
-
 import { basename } from "node:path";
 import { noteUse, recordsUsage, step } from "../base/steps.ts";
 import { scaled, timeFactorEnv } from "../base/time-factor.ts";
@@ -39,7 +38,7 @@ export interface CommandOptions {
   onExit?: (exitCode: number) => Promise<void>;
 }
 
-interface CommandResult {
+export interface CommandResult {
   exitCode: number;
   stdout: string;
   stderr: string;
@@ -66,7 +65,7 @@ export const IGNORE_STOP_SIGNALS = "trap '' INT TERM HUP; unset PWD; ";
 let areShielded = false;
 
 /** From now on every tool gets its own session, so that Ctrl-C reaches the server and not the work that it finishes. */
-export function shieldTools(): void {
+export function detachTools(): void {
   areShielded = true;
 }
 

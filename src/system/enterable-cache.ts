@@ -1,3 +1,4 @@
+/** The check that every user can enter the cache folder. */
 import { existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { Fault } from "../contract/fault.ts";

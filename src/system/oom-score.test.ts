@@ -6,20 +6,20 @@ import { expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { outliveOthers, TAKE_USUAL_SCORE } from "./oom-score.ts";
+import { lowerOomScore, TAKE_USUAL_SCORE } from "./oom-score.ts";
 
 test("the server requests the lowest score, and reports if it cannot have it", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-score-"));
   const file = join(folder, "oom_score_adj");
-  expect(outliveOthers(file)).toBe(true);
+  expect(lowerOomScore(file)).toBe(true);
   expect(readFileSync(file, "utf8")).toBe("-900");
   rmSync(folder, { recursive: true });
-  expect(outliveOthers(file)).toBe(false);
+  expect(lowerOomScore(file)).toBe(false);
 });
 
 test("the server has the score that it reports", () => {
-  const program = `import { outliveOthers } from "${join(import.meta.dir, "oom-score.ts")}";
-console.log(outliveOthers(), (await Bun.file("/proc/self/oom_score_adj").text()).trim());`;
+  const program = `import { lowerOomScore } from "${join(import.meta.dir, "oom-score.ts")}";
+console.log(lowerOomScore(), (await Bun.file("/proc/self/oom_score_adj").text()).trim());`;
   const { stdout } = Bun.spawnSync([process.execPath, "-e", program]);
   const [isSaid, score] = stdout.toString().trim().split(" ");
   expect(isSaid).toBe(String(score === "-900"));

@@ -19,7 +19,7 @@ export const TAKE_USUAL_SCORE = take(USUAL_SCORE);
 export const TAKE_SANDBOX_SCORE = take(SANDBOX_SCORE);
 
 /** False: the server may not change its score. */
-export function outliveOthers(file = "/proc/self/oom_score_adj"): boolean {
+export function lowerOomScore(file = "/proc/self/oom_score_adj"): boolean {
   try {
     writeFileSync(file, String(SERVER_SCORE));
     return true;

@@ -3,7 +3,6 @@
  * the data folder. Its certificate, which clients must trust, is in a world-readable folder beside it. The
  * authority is restricted to names of its domain, so trusting it does not affect other sites.
  */
-
 import { X509Certificate } from "node:crypto";
 import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";

@@ -27,7 +27,7 @@ const LISTENING = "0A";
  * first generation closes, in whatever order, that index refers to a socket of the second until the first is gone.
  * False where the kernel does not support it.
  */
-export function leadToNewest(port: number, processes = 1): boolean {
+export function routeToNewestListener(port: number, processes = 1): boolean {
   const instruction = Buffer.alloc(8);
   instruction.writeUInt16LE(BPF_RETURN, 0);
   instruction.writeUInt32LE(processes, 4);

@@ -93,7 +93,7 @@ async function replace(stage: Stage, tested: TestedSandbox): Promise<TestedSandb
   return await newTestedSandbox(stage);
 }
 
-// Behind runsc: a sample, in the long run of the tests.
+// With runsc: a sample, in the long lane.
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const scenarios = chosen(runtime);
 

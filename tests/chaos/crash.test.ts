@@ -12,15 +12,17 @@ import { run } from "../../src/system/command.ts";
 import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";
 
-// Behind runsc it writes the memory, and all else is the same: in the long run of the tests.
+// With runsc only the writer of the memory differs, so it runs in the long lane.
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const here = new MachineOfFile(`crash-${runtime}`, { runtime });
 
   test("a pause that returned survives a crash of the machine right after it", async () => {
     const pool = join(here.dataFolder, "disks.btrfs");
     const remains = `${pool}.remains`;
-    // A data folder that can share blocks itself has no such file to copy.
-    if (!existsSync(pool)) return;
+    if (!existsSync(pool)) {
+      console.log("(skip) the data folder can share blocks itself, so there is no file of disks to copy");
+      return;
+    }
     const { id } = await here.machine.create(request);
     const setup = "word = os.urandom(16).hex(); open('/home/user/word', 'w').write(word)";
     const word = await startService(here.machine, id, setup, "return word + open('/home/user/word').read()");

@@ -18,7 +18,7 @@ const CYCLES = Number(process.env.SANDLOT_TEST_CYCLES ?? (LONG ? 1_000 : 4));
 const FORK_EVERY = 4;
 const LIFE_MS = 3_600_000;
 
-/** Behind runsc a pause takes three times as long. */
+/** With runsc a pause takes three times as long. */
 const LIVES = {
   crun: { cycles: CYCLES, ms: LONG ? LIFE_MS : 600_000 },
   runsc: { cycles: Math.ceil(CYCLES / 10), ms: LIFE_MS },

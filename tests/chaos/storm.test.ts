@@ -235,7 +235,7 @@ class Storm {
   }
 }
 
-// Behind runsc: in the long run of the tests.
+// With runsc only in the long lane.
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   test(
     `a storm on the real machine: every answer allowed, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`,

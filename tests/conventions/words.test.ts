@@ -13,7 +13,7 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/yard/i, "folder"],
   [/take-?down/i, "removal of a sandbox, teardown of a server"],
   [/\bmount ?world\b/i, "mount namespace"],
-  [/\bmemory-(?:host|file|image)\b/i, "fake host, meminfo file, image files"],
+  [/\bmemory-(?:file|image)\b|\bmemory[- ]host\b/i, "fake host, meminfo file, image files"],
   [/\b(?:lull|tally|misfit)\b/i, "quiet period, counter, mismatch"],
   [/\bprocess-?hold/i, "process handle"],
   [/\bchronicle/i, "activity"],
@@ -23,7 +23,7 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\b(?:on|from) the shelf\b|\bShelf|\bshelve/, "ready pool"],
   [/\bSeen(?:\s+(?:\*|\/\/))?\s+(?:to fail|before)\b/, "Guards against …: comments describe the present"],
   [/management interface/i, "management API"],
-  [/\bbehind (?:crun|runsc|%s)/, "with crun, with runsc"],
+  [/\bbehind (?:crun|runsc|%s)/i, "with crun, with runsc"],
   [/\bOneAtATime|\bunmake\b|\bhearLog\b|\bputOffLog\b/, "SerialQueue, removeResources, requestLog, deferLog"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.

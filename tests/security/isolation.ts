@@ -87,7 +87,7 @@ export function testIsolation({ runtime, life, server, sandbox }: Attacked): voi
     expect(outcomes.filter((outcome) => outcome !== "refused" && !outcome.endsWith("e2b.local\n"))).toEqual([]);
   });
 
-  // Behind runsc no process changes its user.
+  // With runsc no process changes its user.
   test.if(runtime === "crun")("set-uid programs work inside, such as sudo", async () => {
     expect((await sandbox().commands.run("sudo id -u")).stdout).toBe("0\n");
     expect((await sandbox().commands.run("grep NoNewPrivs /proc/self/status")).stdout).toContain("0");

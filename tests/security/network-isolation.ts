@@ -201,7 +201,7 @@ export function testNetworkIsolation(
       "ip route add 10.0.0.0/8 dev eth0",
       "ip link set eth0 down",
       "ip link add extra type dummy",
-      // Behind runsc this is a setting of gVisor's own network, which has one interface.
+      // With runsc this is a setting of gVisor's own network, which has one interface.
       ...(runtime === "crun" ? ["sysctl -w net.ipv4.ip_forward=1"] : []),
       "python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
       "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)'",

@@ -13,6 +13,7 @@ import { DataFolder } from "../../src/system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../src/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
 import { sharedServer } from "../support/shared-server.ts";
+import { until } from "../support/until.ts";
 import { brought, forked, resumed } from "./attacks/ways-to-start.ts";
 import { testIsolation } from "./isolation.ts";
 import { testNetworkIsolation } from "./network-isolation.ts";
@@ -28,8 +29,11 @@ describe.each(LIVES)("a sandbox with runsc, %s", (life) => {
   let sandbox: Sandbox;
   beforeAll(async () => {
     const original = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+    const first = await guestIn(original);
     sandbox = await brought(life, original, server().options);
-    if (life !== "booted") await untilGuestIsNew(sandbox);
+    if (life === "booted") return;
+    const isNew = async () => (await guestIn(sandbox).catch(() => first)) !== first;
+    await until("the guest is new", isNew, GUEST_ENDS_WITHIN_MS);
   });
 
   test("attacks 9, 13, 14 and 16: gVisor's kernel is unprivileged, filtered, and limited by its cgroup", async () => {
@@ -71,12 +75,9 @@ describe("the network of sandboxes with runsc", () => {
   );
 });
 
-async function untilGuestIsNew(sandbox: Sandbox): Promise<void> {
-  // The guest is the parent of root's commands.
-  const guest = async () => (await sandbox.commands.run("echo $PPID", { user: "root" })).stdout;
-  const first = await guest().catch(() => "");
-  const deadline = performance.now() + GUEST_ENDS_WITHIN_MS;
-  while (performance.now() < deadline && (await guest().catch(() => first)) === first) await Bun.sleep(20);
+/** The guest is the parent of root's commands. */
+async function guestIn(sandbox: Sandbox): Promise<string> {
+  return (await sandbox.commands.run("echo $PPID", { user: "root" })).stdout;
 }
 
 /** Empty for a process that has ended meanwhile. */

@@ -20,7 +20,7 @@ const STORED_MIN_MS = 1_000;
 /** runsc takes no notice of O_DIRECT. */
 const TO_THE_DISK: Readonly<Record<RuntimeName, string>> = { crun: "oflag=direct", runsc: "conv=fsync" };
 
-// Behind runsc: in the long run of the tests.
+// With runsc only in the long lane.
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) => {
   const server = serverOfFile(`throttled-${runtime}`, {
     SANDLOT_READY: "0",
@@ -51,7 +51,7 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("with %s", (runtime) =
     expect(await msOf(send)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(receive)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(store)).toBeGreaterThan(STORED_MIN_MS);
-    // Behind runsc the data is still in the machine's memory, and the disk is not read.
+    // With runsc the data is still in the machine's memory, and the disk is not read.
     if (runtime === "crun") expect(await msOf(readBack)).toBeGreaterThan(STORED_MIN_MS);
   });
 

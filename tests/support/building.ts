@@ -1,5 +1,4 @@
 /** Runs builds on a test's machine and keeps their logs. */
-
 import type {
   BuildLogEntry,
   BuildOutcome,

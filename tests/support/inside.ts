@@ -7,6 +7,7 @@ import { GuestClient } from "../../src/sandbox/guest-link/guest-client.ts";
 import type { SandboxRecord } from "../../src/sandbox/sandbox-record.ts";
 import { run } from "../../src/system/command.ts";
 import type { DataFolder } from "../../src/system/data-folder.ts";
+import { until } from "./until.ts";
 
 const UP_WITHIN_MS = 120_000;
 
@@ -34,15 +35,19 @@ export async function startPython(machine: Machine, id: string, program: string,
 /** The answer of a service inside to a line; retries connections until the service is up. */
 export async function ask(machine: Machine, id: string, port: number, line = ""): Promise<string> {
   const address = machine.addressOf(id) ?? "";
-  const deadline = performance.now() + UP_WITHIN_MS;
-  for (;;) {
+  let answer = "";
+  let failure: unknown;
+  const isUp = async () => {
     try {
-      return await exchange(address, port, line);
+      answer = await exchange(address, port, line);
+      return true;
     } catch (error) {
-      if (performance.now() > deadline) throw error;
-      await Bun.sleep(10);
+      failure = error;
+      return false;
     }
-  }
+  };
+  await until(() => `an answer of ${address}:${port}; last: ${String(failure)}`, isUp, UP_WITHIN_MS);
+  return answer;
 }
 
 function exchange(address: string, port: number, line: string): Promise<string> {

@@ -338,7 +338,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     name: "stop",
-    proves: "sandboxes run on while the service is stopped, and are served after a start",
+    proves: "sandboxes keep running while the service is stopped, and are served after a start",
     run: (machine) => survives(machine, "systemctl stop sandlot && sleep 10 && systemctl start sandlot"),
   },
   {

@@ -2,7 +2,6 @@
  * Cold creates on a server without a ready pool, so that each boots: alone, and a hundred at once, beside as many bare
  * containers.
  */
-
 import type { Context } from "../../context.ts";
 import { interleave, secondTimed, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";

@@ -2,7 +2,6 @@
  * Time until a web server from a template's start command responds, beside a bare container that starts the same
  * program.
  */
-
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";

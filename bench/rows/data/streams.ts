@@ -1,5 +1,4 @@
 /** Many concurrent streams, held for a while: none may break, and no process may leak memory. */
-
 import { EnvelopeCounter, startStream } from "../../clients/start-stream.ts";
 import { growth } from "../../figures/memory-growth.ts";
 import { residentBytes } from "../../figures/resident-memory.ts";

@@ -2,7 +2,6 @@
  * The cost of rules that name a web site: connections to it pass the relay. The peer is a sandbox without rules that
  * connects to the same site directly. Other sites must be rejected, or the row is missed.
  */
-
 import { throughput } from "../../clients/file-transfer.ts";
 import type { Context } from "../../context.ts";
 import { relayPid } from "../../figures/relay-process.ts";

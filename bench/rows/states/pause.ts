@@ -1,5 +1,4 @@
 /** The cost of a pause beyond CRIU's and the disk's work, for an idle sandbox and for one full of memory. */
-
 import { startStream } from "../../clients/start-stream.ts";
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";

@@ -2,7 +2,6 @@
  * Latency of a request that resumes a paused sandbox, and of a resume soon after the pause, when the checkpoint has not
  * been read since: both beside CRIU's work for the same sandbox.
  */
-
 import { startStream } from "../../clients/start-stream.ts";
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";

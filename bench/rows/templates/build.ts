@@ -1,5 +1,4 @@
 /** Time of a build with ten small steps: fully cached beside a create, and uncached beside buildah. */
-
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { Buildah } from "../../peers/buildah.ts";

@@ -1,5 +1,4 @@
 /** The cost of the runtime runsc: the same life of a sandbox as with crun. */
-
 import { summary } from "../../figures/samples.ts";
 import type { Row } from "../../row.ts";
 import { type Moment, momentBehindBoth, PROCESSES } from "./isolation-lives.ts";

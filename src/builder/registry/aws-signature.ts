@@ -1,5 +1,4 @@
 /** AWS signature version 4 for a request without a query. Pure. */
-
 import { createHmac } from "node:crypto";
 import { sha256 } from "../../base/sha256.ts";
 

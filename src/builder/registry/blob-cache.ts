@@ -3,7 +3,6 @@
  * imply access to another, and a tenant's own registry can name any digest. A build gets a blob only after it has read
  * the image's manifest with its own credentials, which proves access to the repository.
  */
-
 import { described, stderrLog } from "../../base/log.ts";
 import { sha256 } from "../../base/sha256.ts";
 import type { Blobs } from "../../blobs/blobs.ts";

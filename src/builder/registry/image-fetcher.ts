@@ -7,7 +7,6 @@
  * their access. An image's name derives from its source and the digest of its manifest, so an unchanged image is not
  * unpacked again.
  */
-
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,5 +1,4 @@
 /** `sandlot bundle`: one file with all that the first start fetches, for machines without a network. */
-
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { makeBundle } from "../../bundle/bundle.ts";

@@ -22,6 +22,8 @@ const WATCHDOG_MS = scaled(60_000);
 /** Longer than any request that the server finishes before it ends. */
 const STOP_MS = scaled(300_000);
 const SYSTEMCTL_MS = STOP_MS + scaled(30_000);
+/** The unit has no timeout for its start, which may adopt thousands of sandboxes. */
+const RESTART_MS = STOP_MS + scaled(600_000);
 const JOURNAL_LINES = 20;
 /** Longer text of a failed start would hide what to do. */
 const JOURNAL_MAX_CHARS = 4000;
@@ -41,7 +43,7 @@ export async function install(config: Config, bundle?: string): Promise<number> 
   await systemctl("enable", "--quiet", SERVICE);
   console.error("sandlot: starting the service");
   // Sandboxes of a running service go on, and the new server adopts them.
-  const started = await attempt(["systemctl", "restart", SERVICE], { timeoutMs: null });
+  const started = await attempt(["systemctl", "restart", SERVICE], { timeoutMs: RESTART_MS });
   if (started.exitCode !== 0) throw await failedStart(started.stderr);
   const { keyFile } = new DataFolder(config.dataFolder);
   console.log(`sandlot: the service runs now and starts with the machine

@@ -6,7 +6,7 @@ export const LOG_KEPT_LINES = 2_000;
 export const LOG_KEPT_CHARS = 1024 * 1024;
 
 export class RecentLines {
-  /** Anybody can cause lines about requests. They displace only each other. */
+  /** Any client can cause lines about requests, so these displace only each other. */
   readonly #infos = new Ring();
   readonly #problems = new Ring();
   #count = 0;

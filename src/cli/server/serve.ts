@@ -32,10 +32,10 @@ import { TemplateImages } from "../../setup/template-images.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { removeEdgeCgroups } from "../../system/cgroup/edge-memory.ts";
 import { memoryLeft } from "../../system/cgroup/memory-left.ts";
-import { shieldTools } from "../../system/command.ts";
+import { detachTools } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
-import { outliveOthers } from "../../system/oom-score.ts";
+import { lowerOomScore } from "../../system/oom-score.ts";
 import { requireMerging } from "../../system/page-merging.ts";
 import { ServiceNotices } from "../../system/service-notices.ts";
 import { startTicks } from "../../system/start-ticks.ts";
@@ -105,7 +105,7 @@ export async function serve(config: Config): Promise<number> {
   observed.metrics.close();
   await host.close();
   await store.close();
-  console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
+  console.log("sandlot: stopped. Sandboxes keep running; the next start serves them again. `sandlot down` ends them.");
   return 0;
 }
 
@@ -120,8 +120,8 @@ async function claimMachine(config: Config): Promise<DataFolder> {
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   if (config.sharedMemory !== "off") await requireMerging("SANDLOT_SHARED_MEMORY");
   applySettings(data);
-  outliveOthers();
-  shieldTools();
+  lowerOomScore();
+  detachTools();
   return data;
 }
 

@@ -10,7 +10,7 @@ import { ManualClock } from "../../base/testing/manual-clock.ts";
 import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import type { Certificate, CertificateFiles } from "../../tls/certificate.ts";
-import { leadToNewest } from "../../tls/shared-port.ts";
+import { routeToNewestListener } from "../../tls/shared-port.ts";
 import { CertbotFolder, makeCertificate } from "../../tls/testing/certificates.ts";
 import { CERTIFICATE_CHECK_MS, LEAVING_LISTENER_MS, TlsListener } from "./tls-listener.ts";
 
@@ -96,7 +96,7 @@ class ListenerUnderTest implements AsyncDisposable {
 async function begin(port: number, tls: Certificate, response: (request: Request) => Response) {
   const listen = { hostname: "127.0.0.1", port, tls: { cert: tls.cert, key: tls.key } };
   const server = Bun.serve({ ...listen, http2: true, reusePort: true, fetch: response });
-  leadToNewest(port);
+  routeToNewestListener(port);
   return { stop: (force: boolean) => server.stop(force) };
 }
 

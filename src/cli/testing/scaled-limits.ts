@@ -1,5 +1,4 @@
 /** Prints timeouts of this process, and of a tool that it runs. With an argument it is that tool. */
-
 import { scaled } from "../../base/time-factor.ts";
 import { KILL_WAIT_MS } from "../../control/lifecycle/lifecycle.ts";
 import { DELIVERY_MS } from "../../control/webhooks/webhook-post.ts";

@@ -2,7 +2,6 @@
  * Creates, lists, renames and revokes API keys and access tokens, for the routes and the `sandlot keys` command. A
  * secret is shown once, on creation; only its hash is stored.
  */
-
 import { Fault } from "../../contract/fault.ts";
 import { keyName } from "../../contract/management/api-key.ts";
 import {
@@ -17,7 +16,7 @@ import type { AccessToken, AdminToken, ApiKey, Mask } from "../../store/keys.ts"
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { type Recording, record } from "../audit/audit.ts";
-import { holdStaying } from "./people.ts";
+import { lockTeam } from "./people.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
 /** Every login of a user also makes one. */
@@ -49,7 +48,7 @@ export function createApiKey(services: KeyServices<Store>, request: ApiKeyReques
 export async function createApiKeyIn(services: KeyServices<Tables>, request: ApiKeyRequest): Promise<CreatedApiKey> {
   const { store, ids, clock } = services;
   const name = checkedName(request.name);
-  await holdStaying(store, request.teamId);
+  await lockTeam(store, request.teamId);
   if ((await store.keys.countApiKeys(request.teamId)) >= API_KEYS_PER_TEAM_MAX) {
     throw new Fault(
       429,

@@ -109,7 +109,7 @@ export function addMember(services: PeopleServices, team: Team, user: User): Pro
 
 async function join(tables: Tables, user: User, team: Team): Promise<void> {
   const { people } = tables;
-  await holdStaying(tables, team.id);
+  await lockTeam(tables, team.id);
   await people.holdUser(user.id);
   const teams = await people.teamsOf(user.id);
   if (teams.some(({ team: { id } }) => id === team.id)) {
@@ -211,7 +211,7 @@ function requireStaying(team: Team): Team {
  * Locks a team until the transaction ends, for changes that give it something. Fault 403 if it is being deleted: the
  * request began before that.
  */
-export async function holdStaying({ people }: Pick<Tables, "people">, teamId: string): Promise<void> {
+export async function lockTeam({ people }: Pick<Tables, "people">, teamId: string): Promise<void> {
   if (!(await people.holdTeam(teamId))) throw new Fault(403, `the team ${teamId} is being deleted`);
 }
 

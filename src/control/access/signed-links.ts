@@ -37,13 +37,13 @@ export class SignedLinks {
       for (const token of tokens) if (timingSafeEqual(digest(fileSignature(link, token)), given)) found = id;
     }
     if (found === undefined) {
-      this.#refuseGuesser(client);
+      this.#requireFewMisses(client);
       this.#note(client);
     }
     return found;
   }
 
-  #refuseGuesser(client: string): void {
+  #requireFewMisses(client: string): void {
     const misses = this.#misses.get(client);
     if (misses === undefined) return;
     const leftMs = misses.since + LINK_MISSES_WINDOW_MS - this.parts.clock.now();

@@ -2,7 +2,6 @@
  * Records of sandboxes beyond their rows: logs, metrics, events and webhook deliveries. It listens to the lifecycle
  * and, through the host, to the guests. Its callers never wait for it. This folder changes no sandbox.
  */
-
 import { Background } from "../../base/background.ts";
 import type { Clock, Timer } from "../../base/clock.ts";
 import type { HostEvent } from "../../contract/internal/host.ts";
@@ -156,7 +155,7 @@ export class Activity implements LifecycleListener {
       (known) => known ?? null,
       () => undefined,
     );
-    // Not recorded yet, or the store is away.
+    // Not recorded yet, or the store is unavailable.
     if (position === undefined) await host.deferLog(id);
     else await host.requestLog(id, position);
   }

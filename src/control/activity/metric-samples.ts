@@ -2,7 +2,6 @@
  * Samples the metrics of all running sandboxes in one pass. The newest block of each sandbox stays in memory; it is
  * written every minute, when it is full, and when the sandbox stops. A crash loses the samples since the last write.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Usage } from "../../contract/internal/host.ts";

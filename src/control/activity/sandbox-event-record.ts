@@ -2,7 +2,6 @@
  * Records events of sandboxes. The same transaction adds their webhook deliveries and the team's count of running
  * sandboxes, so a recorded event is delivered and counted even after a crash.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import { EVENT_TYPE_PREFIX } from "../../contract/management/sandbox-event.ts";

@@ -2,7 +2,6 @@
  * Logs of sandboxes: lines wait in memory for a moment, then go to the store in pages. Times within one log only rise
  * from page to page, whatever a guest claims, so a reader that asks for lines later than its last one misses nothing.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";

@@ -3,7 +3,6 @@
  * transaction of the events that caused it. So the record is as accurate after a crash as the events are, and an idle
  * team costs nothing.
  */
-
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { TeamMetricName } from "../../contract/management/team-metric.ts";
 import type { Measurable } from "../../store/metric-blocks.ts";

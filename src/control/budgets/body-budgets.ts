@@ -2,7 +2,6 @@
  * Budgets for the JSON bodies of a team or a user: bytes in memory, bytes of all teams together, and bytes per second,
  * because parsing takes the server's only thread.
  */
-
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { TokenBuckets } from "./token-buckets.ts";

@@ -2,7 +2,6 @@
  * Limits how often passwords and keys may be tried: per network of the client, and per email address. A stranger can
  * use up both, so a browser in which the person has signed in before has a budget of its own.
  */
-
 import type { Clock } from "../../base/clock.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";

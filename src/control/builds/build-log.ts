@@ -1,5 +1,4 @@
 /** Writes the log of one build to the store, in order. Entries beyond the limit are dropped, and the log says so. */
-
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";

@@ -8,7 +8,6 @@
  *
  * This folder runs no step of a build: the host does, inside a sandbox.
  */
-
 import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { BuildLogEntry, BuildOutcome, HostEvent } from "../../contract/internal/host.ts";
@@ -16,7 +15,7 @@ import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
-import { holdStaying } from "../access/people.ts";
+import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-lookup.ts";
 import type { BuildLimits } from "./build-limits.ts";
@@ -164,7 +163,7 @@ export class Builds {
   }
 
   /** The last log entry; undefined when there is none yet, or the build is over. */
-  lastWords(id: string): BuildLogEntry | undefined {
+  lastLogEntry(id: string): BuildLogEntry | undefined {
     return this.#jobs.get(id)?.log.last;
   }
 
@@ -260,7 +259,7 @@ export class Builds {
   async #requested(tables: Tables, request: BuildRequestOf): Promise<RequestedBuild> {
     const { ids, clock } = this.services;
     const fresh = { templateId: ids.templateId(), buildId: ids.uuid(), now: clock.now() };
-    await holdStaying(tables, request.team.id);
+    await lockTeam(tables, request.team.id);
     const requested = await requestBuild(tables, request, fresh);
     const waiting = await tables.builds.countUnfinished("waiting", request.team.id);
     const most = this.limits.waitingPerTeam;

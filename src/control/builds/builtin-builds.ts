@@ -3,7 +3,6 @@
  * gets a Retry-After. Requests during a build join it. A build of the previous version serves until the new version is
  * ready.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -31,7 +30,7 @@ interface BuiltinServices extends Parts {
 /** Marks a row whose template comes with the server. */
 const OWN_GENERATION = 0;
 
-const FORGOTTEN = "the server did not go on with it";
+const ABANDONED = "the server did not go on with it";
 const OTHER_VERSION =
   "the server that runs has another version of this template; start the server again, then ask for the build";
 const TEMPLATE_BUILD_FAILED = "template_build_failed";
@@ -70,7 +69,7 @@ export class BuiltinBuilds {
       if (failed === undefined) return this.#underWay(definition, await this.#begun(definition));
       this.#last.delete(id);
       const message = `template "${definition.name}" could not be built: ${reasonOf(failed)} (build ${failed.id}). `;
-      return comeAgain(`${message}The next create tries again`, TEMPLATE_BUILD_FAILED);
+      return retryLater(`${message}The next create tries again`, TEMPLATE_BUILD_FAILED);
     });
   }
 
@@ -96,7 +95,7 @@ export class BuiltinBuilds {
     const { store, builds, clock } = this.services;
     let build = await builtinBuild(this.services, definition);
     if (build?.status === "building" && !builds.isUnderWay(build.id)) {
-      await store.builds.fail(build.id, { message: FORGOTTEN, step: null }, clock.now());
+      await store.builds.fail(build.id, { message: ABANDONED, step: null }, clock.now());
       build = await builtinBuild(this.services, definition);
     }
     if (build === undefined) throw new Fault(500, `template "${definition.name}" is not in the store`);
@@ -126,10 +125,10 @@ export class BuiltinBuilds {
 
   #underWay({ name }: BuiltinDefinition, { id, createdAt }: Build): Fault {
     const { builds, clock } = this.services;
-    const last = builds.lastWords(id);
+    const last = builds.lastLogEntry(id);
     const seconds = Math.max(0, Math.round((clock.now() - createdAt) / 1000));
     const progress = last === undefined ? "it has just begun" : `step ${last.step ?? "-"}: ${short(last.message)}`;
-    return comeAgain(
+    return retryLater(
       `template "${name}" is being built (build ${id}, ${seconds} s so far; ${progress}). Try again in a moment; ` +
         `the operator builds it ahead with \`sandlot templates build ${name}\``,
       TEMPLATE_BUILDING,
@@ -141,7 +140,7 @@ function planOf({ name, start }: BuiltinDefinition): BuildPlan {
   return { from: { builtin: name }, steps: [], start, force: false };
 }
 
-function comeAgain(message: string, errorCode: string): Fault {
+function retryLater(message: string, errorCode: string): Fault {
   return new Fault(503, message, { errorCode, retryAfterSeconds: BUILTIN_RETRY_AFTER_SECONDS });
 }
 

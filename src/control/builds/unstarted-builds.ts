@@ -2,7 +2,6 @@
  * Ends requested builds that will never start, because each holds one of the team's few places for waiting builds:
  * their start was rejected, or their client has gone away and neither starts the build nor uploads files.
  */
-
 import type { Fault } from "../../contract/fault.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";

@@ -3,7 +3,6 @@
  * credential. Archives are blobs named by team and hash, so a team sends the same files once. Archives unused for a
  * while are removed.
  */
-
 import { createHmac } from "node:crypto";
 import type { Timer } from "../../base/clock.ts";
 import { KeyedLimit } from "../../base/keyed-limit.ts";

@@ -2,7 +2,6 @@
  * Reads a JSON body within limits of size, depth, number of values and time, and a form within limits of size and time.
  * Passes a body of bytes on as a stream.
  */
-
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { quoted } from "../../contract/quoted-text.ts";

@@ -1,11 +1,9 @@
 /** Sandboxes that pause at the end of their timeout. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { systemClock } from "../../base/clock.ts";
-import { jsonLog } from "../../base/log.ts";
 import { timed } from "../../base/testing/timed.ts";
 import { Fault } from "../../contract/fault.ts";
-import { createControl } from "../control.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import { lateness } from "../testing/lateness.ts";
 import { AUTO_PAUSES_AT_ONCE } from "./transitions/pausing.ts";
 
 let fixture: ControlFixture;
@@ -117,30 +115,9 @@ describe("at its end", () => {
   });
 
   timed("within 100 ms on the real clock", async () => {
-    await fixture.control.close();
-    const control = createControl({
-      ...fixture.services,
-      clock: systemClock,
-      log: jsonLog(() => undefined),
-      activity: {},
-    });
-    await control.start();
-    try {
-      const begun = Promise.withResolvers<number>();
-      fixture.host.beforePause = async () => begun.resolve(Date.now());
-      const request = {
-        method: "POST",
-        headers: { "X-API-Key": fixture.apiKey },
-        body: '{"templateID":"base","timeout":1,"autoPause":true}',
-      };
-      const response = await control.handle(new Request("http://localhost/sandboxes", request));
-      const row = await fixture.store.sandboxes.byId((await response.json()).sandboxID);
-      const late = (await begun.promise) - (row?.endAt ?? 0);
-      expect(late).toBeGreaterThanOrEqual(0);
-      expect(late).toBeLessThan(100);
-    } finally {
-      await control.close();
-    }
+    const late = await lateness(fixture, { autoPause: true });
+    expect(late).toBeGreaterThanOrEqual(0);
+    expect(late).toBeLessThan(100);
   });
 });
 

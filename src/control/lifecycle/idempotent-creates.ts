@@ -4,7 +4,6 @@
  * recorded in the transaction that records the sandbox, so a crash leaves both or neither, and a failed create leaves
  * the key free. Of concurrent requests with one key, the first creates and the others are rejected.
  */
-
 import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { IDEMPOTENCY_KEY_KEPT_MS, IDEMPOTENCY_KEY_MAX_CHARS } from "../../contract/management/limits.ts";

@@ -1,5 +1,4 @@
 /** Services and closing steps that the transitions of a sandbox share. */
-
 import { Background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { described, type Log } from "../../base/log.ts";
@@ -147,7 +146,7 @@ export class LifecycleCore {
    * Completes a return to `running`: call it after the row has changed to `running`, or to `killing` because a kill was
    * requested meanwhile. Undefined: another call has changed the row.
    */
-  async backInRunning(sandbox: Sandbox | undefined): Promise<void> {
+  async finishReturnToRunning(sandbox: Sandbox | undefined): Promise<void> {
     if (sandbox?.state === "killing") return this.endSoon(sandbox, "killed");
     // After a failure of the store another call may own the sandbox again; that call reports the change.
     if (sandbox?.state !== "running") return;
@@ -189,8 +188,8 @@ export class LifecycleCore {
   }
 
   /**
-   * Records a completed step and retries for as long as the store is away, so that a short failure leaves no sandbox
-   * between two states. Gives up only when the server stops; the next start repairs the row.
+   * Records a completed step and retries for as long as the store is unavailable, so that a short failure leaves no
+   * sandbox between two states. Gives up only when the server stops; the next start repairs the row.
    */
   async untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -207,7 +206,7 @@ export class LifecycleCore {
 
   /**
    * As `untilRecorded`, for a change that takes this run out of its state. A failed attempt may have changed the row
-   * all the same; the next attempt then finds another state and returns the row as it is.
+   * nevertheless; the next attempt then finds another state and returns the row as it is.
    */
   untilChanged(
     what: string,
@@ -226,7 +225,7 @@ export class LifecycleCore {
   }
 
   /**
-   * Begins a transition with a compare-and-set of the row. A failed attempt may have changed the row all the same, and
+   * Begins a transition with a compare-and-set of the row. A failed attempt may have changed the row nevertheless, and
    * then no call owns the sandbox. So a row with the fields in `to` is taken back a moment later.
    */
   async begin(
@@ -256,9 +255,9 @@ export class LifecycleCore {
     const { abandonPause, finishSnapshot, abandonResume } = this.store.sandboxes;
     switch (row.state) {
       case "pausing":
-        return await this.backInRunning(await this.untilChanged("a pause that failed", row, abandonPause));
+        return await this.finishReturnToRunning(await this.untilChanged("a pause that failed", row, abandonPause));
       case "snapshotting":
-        return await this.backInRunning(await this.untilChanged("a snapshot", row, finishSnapshot));
+        return await this.finishReturnToRunning(await this.untilChanged("a snapshot", row, finishSnapshot));
       case "resuming": {
         const back = await this.untilChanged("a resume that failed", row, abandonResume);
         if (back?.state === "killing") return this.endSoon(back, "killed");

@@ -22,7 +22,6 @@
  *
  * This folder handles no HTTP and touches no kernel interface: it changes rows of the store and calls the host.
  */
-
 import { forEachLimited } from "../../base/for-each-limited.ts";
 import { described } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";

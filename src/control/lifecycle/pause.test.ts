@@ -1,5 +1,6 @@
 /** Pause, and the state of a paused sandbox. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { until } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
@@ -199,11 +200,10 @@ describe("pause", () => {
     const pausing = pause();
     await begun;
     finish();
-    while (failures > 0) {
-      await Bun.sleep(1);
+    await until("the store has failed twice and is called once more", async () => {
       await fixture.clock.advance(250, async () => undefined);
-    }
-    await fixture.clock.advance(250, async () => undefined);
+      return failures < 0;
+    });
     expect((await pausing).status).toBe(204);
     expect((await read()).state).toBe("paused");
   });

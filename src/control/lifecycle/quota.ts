@@ -6,7 +6,6 @@
  *
  * Every new run takes a lease, so the bounds of the whole machine's memory are checked here too.
  */
-
 import { KeyedQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";

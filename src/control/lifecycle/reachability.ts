@@ -3,7 +3,6 @@
  * where; control says whether traffic may go there. Followers such as the edge get each change before the call that
  * made it returns, so a hidden or ended run is closed everywhere at once.
  */
-
 import type { Route, RouteAccess, RouteEvent } from "../../contract/internal/directory.ts";
 import type { Endpoint, HostEvent } from "../../contract/internal/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";

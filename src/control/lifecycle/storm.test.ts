@@ -6,7 +6,6 @@
  * The model has found races. Every run also finds those planted below, by a store that lets a losing change win.
  * SANDLOT_TEST_SEED chooses the storm; SANDLOT_TEST_LONG=1 or SANDLOT_TEST_STORM_CALLS makes it longer.
  */
-
 import { describe, expect, test } from "bun:test";
 import { LONG } from "../../base/testing/long.ts";
 import { SEED } from "../../base/testing/seed.ts";

@@ -1,5 +1,4 @@
 /** Waits for a sandbox in transition: one being paused, resumed or copied. Bounded in time and in rounds. */
-
 import { scaled } from "../../base/time-factor.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { TRANSITION_ROUNDS_MAX } from "../../contract/limits.ts";

@@ -1,3 +1,4 @@
+/** Reads the forms of the login pages. */
 import type { Clock } from "../../base/clock.ts";
 import { readForm } from "../http/request-body.ts";
 

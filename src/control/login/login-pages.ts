@@ -6,7 +6,6 @@
  * browser, so that no other page can make the browser send it. This matters also for pages of sandboxes, which may be
  * of the same site.
  */
-
 import { z } from "zod";
 import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -127,10 +126,10 @@ export class LoginPages {
     requireOwnPage(request, from);
     const fields = await this.#fieldsOf(request);
     const form = await this.#formOf(fields.get("form"), request, from);
-    return this.#orAgain(form, from, async () => {
+    return this.#showSignInOnFailure(form, from, async () => {
       const visit = visitOf(from, "POST /login");
       const signIn = () => this.#signedIn(fields, request, from);
-      const signedIn = await this.#orRecorded(visit, signIn, () => this.#triedBy(fields));
+      const signedIn = await this.#auditFailedLogin(visit, signIn, () => this.#triedBy(fields));
       return this.#askForConsent(form.browser, form.returnTo, from, signedIn);
     });
   }
@@ -138,7 +137,7 @@ export class LoginPages {
   async #redirectToIssuer(request: Request, from: PageRequest): Promise<Response> {
     const issuer = this.#requireIssuer();
     const form = await this.#formOf(searchOf(request).get("form"), request, from);
-    return this.#orAgain(form, from, async () => {
+    return this.#showSignInOnFailure(form, from, async () => {
       this.#budgets.take({ address: from.address });
       const claims = { browser: sha256(form.browser), returnTo: form.returnTo };
       const end = this.parts.clock.now() + ISSUER_RETURNS_WITHIN_MS;
@@ -155,19 +154,19 @@ export class LoginPages {
     const state = search.get("state") ?? "";
     const claims = await this.logins.tokens.open("state", state, stateClaims, this.parts.clock.now());
     const { browser, returnTo, verifier, nonce } = ofThisBrowser(claims, request, from);
-    return this.#orAgain({ browser, returnTo }, from, async () => {
+    return this.#showSignInOnFailure({ browser, returnTo }, from, async () => {
       this.#budgets.takeReturn(from.address);
       const visit = visitOf(from, `GET ${ISSUER_RETURN_PATH}`);
       const returned = new URL(`${from.base}${ISSUER_RETURN_PATH}?${search}`);
       const by = `the issuer ${issuer.name}`;
       const signIn = () => issuer.finish(returned, { verifier, nonce }, visit);
-      const user = await this.#orRecorded(visit, signIn, ({ message }) => `${by}: ${message}`);
+      const user = await this.#auditFailedLogin(visit, signIn, ({ message }) => `${by}: ${message}`);
       return this.#askForConsent(browser, returnTo, from, { owner: { userId: user.id }, name: user.email, by });
     });
   }
 
   /** Runs `work`. A failure with one of SHOWN_WHEN_REFUSED shows the sign-in page again, with the reason. */
-  async #orAgain(
+  async #showSignInOnFailure(
     { browser, returnTo }: { browser: string; returnTo: string },
     from: PageRequest,
     work: () => Promise<Response>,
@@ -182,7 +181,7 @@ export class LoginPages {
   }
 
   /** A failed login is in the audit log; `tried` names the credentials. */
-  async #orRecorded<T>(
+  async #auditFailedLogin<T>(
     visit: Visit,
     signIn: () => Promise<T>,
     tried: (fault: Fault) => string | Promise<string>,

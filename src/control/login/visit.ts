@@ -1,3 +1,4 @@
+/** The audit log's fields of a request to a login page. */
 import type { Visit } from "../audit/audit.ts";
 import type { PageRequest } from "../http/page.ts";
 

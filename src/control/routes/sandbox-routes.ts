@@ -219,7 +219,7 @@ async function create(
   decided: { secure: boolean; timeoutSeconds: number },
 ): Promise<RouteResult> {
   refuseUnbuilt(body);
-  refuseForgetful(body);
+  requireConsistentAutoPause(body);
   const createNew = async (key?: CreateKey) => {
     const options = {
       ...decided,
@@ -250,7 +250,11 @@ function repeatable(generation: "v1" | "v2", body: unknown, headers: Headers): R
  * autoPauseMemory: false needs autoPause, or it would have no effect. It excludes autoResume: traffic must not boot a
  * sandbox unexpectedly.
  */
-function refuseForgetful({ autoPause, autoPauseMemory, autoResume }: CreateSandboxV1 | CreateSandboxV2): void {
+function requireConsistentAutoPause({
+  autoPause,
+  autoPauseMemory,
+  autoResume,
+}: CreateSandboxV1 | CreateSandboxV2): void {
   if (autoPauseMemory !== false) return;
   if (!autoPause) throw new Fault(400, "autoPauseMemory: false has no effect without autoPause; set autoPause to true");
   if (autoResume?.enabled) {

@@ -3,7 +3,6 @@
  * builds of earlier versions of built-in templates, templates of deleted teams, and abandoned builds. Runs
  * periodically, and soon after a deletion.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import type { Parts } from "../parts.ts";
 

@@ -2,7 +2,6 @@
  * Tells the host which sandboxes to keep in the ready pool: those of built-in templates, and of templates with a
  * number.
  */
-
 import type { Timer } from "../../base/clock.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";

@@ -2,7 +2,6 @@
  * Snapshots: templates made from a running sandbox. Each is a build with a checkpoint, under a tag of a template that
  * has a name of the team's, or only an id.
  */
-
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
@@ -10,7 +9,7 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Callers } from "../access/authentication.ts";
-import { holdStaying } from "../access/people.ts";
+import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { requireVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName } from "./team-template.ts";
@@ -84,7 +83,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
   return store.transaction(async (tables) => {
     // Memory can only be restored by the same isolation runtime.
     const { wall = null, ...kind } = await kindOfSandbox(tables, sandbox);
-    await holdStaying(tables, team.id);
+    await lockTeam(tables, team.id);
     const templateId = await templateFor(tables, team, made, wall);
     const tag = name?.tag ?? DEFAULT_TAG;
     await requireVolumes(tables, team.id, sandbox.volumeMounts);

@@ -1,5 +1,4 @@
 /** Deletes templates, including snapshots. */
-
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";

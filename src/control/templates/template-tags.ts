@@ -1,5 +1,4 @@
 /** Assigns tags to builds and removes them, on request. */
-
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";

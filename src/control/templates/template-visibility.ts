@@ -1,5 +1,4 @@
 /** Visibility of a template: its team only or all teams, and whether all teams find it by its bare name. */
-
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { TemplateName } from "../../store/listed-templates.ts";

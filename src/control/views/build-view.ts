@@ -1,5 +1,4 @@
 /** Converts builds into their API responses. */
-
 import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { AcceptedTemplate, BuildInfo, BuildLogEntryView } from "../../contract/management/template-build.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";

@@ -3,7 +3,6 @@
  * for its team at once; its data is removed in the background. The next start finishes what a crash interrupts. This
  * folder never touches a disk: the host does.
  */
-
 import { described } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { Semaphore } from "../../base/semaphore.ts";
@@ -14,7 +13,7 @@ import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { holdStaying } from "../access/people.ts";
+import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
@@ -99,7 +98,7 @@ export class Volumes {
       deletedAt: null,
     };
     await this.#written(volume.id, async (tables) => {
-      await holdStaying(tables, team.id);
+      await lockTeam(tables, team.id);
       if (!(await tables.volumes.add(volume))) {
         throw new Fault(400, `this team has a volume "${name}" already; choose another name, or delete it`);
       }
@@ -201,7 +200,7 @@ export class Volumes {
     return new VolumeTokens(Uint8Array.fromHex(await this.services.store.volumes.signingSecret(offered)));
   }
 
-  /** A failed transaction may have been committed all the same. Queueing the removal covers that case. */
+  /** A failed transaction may have been committed nevertheless. Queueing the removal covers that case. */
   async #written(id: string, work: (tables: Tables) => Promise<void>): Promise<void> {
     try {
       await this.services.store.transaction(work);

@@ -3,7 +3,6 @@
  * pending deliveries; only those in progress are remembered here. A slow or dead receiver uses up its own places and no
  * others. This folder never decides which events exist: it sends what activity has recorded.
  */
-
 import type { Background } from "../../base/background.ts";
 import type { Timer } from "../../base/clock.ts";
 import type { Attempt, Delivery, Webhook } from "../../store/webhooks.ts";

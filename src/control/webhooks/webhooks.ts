@@ -1,12 +1,11 @@
 /** Creates and changes webhooks. */
-
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";
 import { quoted } from "../../contract/quoted-text.ts";
 import type { Store } from "../../store/store.ts";
 import type { Webhook } from "../../store/webhooks.ts";
-import { holdStaying } from "../access/people.ts";
+import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { checkedUrl } from "./webhook-address.ts";
 
@@ -33,7 +32,7 @@ export async function addWebhook(
     createdAt: clock.now(),
   };
   return store.transaction(async (tables) => {
-    await holdStaying(tables, teamId);
+    await lockTeam(tables, teamId);
     if ((await tables.webhooks.of(teamId)).length >= WEBHOOKS_PER_TEAM_MAX) {
       throw new Fault(429, `a team has at most ${WEBHOOKS_PER_TEAM_MAX} webhooks; delete one first`);
     }

@@ -41,14 +41,14 @@ type Bytes = Buffer<ArrayBuffer>;
 export interface Http2Carried {
   readonly id: number;
   /** Bytes of the request body that have arrived and were not taken. */
-  readonly untakenBytes: number;
+  readonly unreadBytes: number;
   /** Whether the request's sandbox has used up its share of held bytes. */
   readonly isSpent: boolean;
   /** Ends the request and drops everything held for it. */
   refuseBody(): void;
   /** A DATA frame of this size arrives. Returns false if the body has ended. */
-  bodyComes(bytes: number): boolean;
-  bodyCame(content: Bytes): void;
+  acceptData(bytes: number): boolean;
+  receiveData(content: Bytes): void;
   /** Returns true if the library must see the end. */
   bodyEnded(): boolean;
   /** The client's window for the response, relative to the initial window. */
@@ -174,28 +174,28 @@ export class Http2Connection extends Duplex implements FrameTaker {
   checkStalled(nowMs: number): void {
     // Other connections may have released budget since.
     this.#readOn();
-    if (!this.#isPaused || this.#untakenBytes < this.#untakenMaxBytes) return;
+    if (!this.#isPaused || this.#unreadBytes < this.#unreadMaxBytes) return;
     this.#stuckSinceMs ??= nowMs;
     if (nowMs < this.#stuckSinceMs + EDGE_HTTP2_UNTAKEN_MS) return;
-    const largest = [...this.#requests.values()].sort((a, b) => b.untakenBytes - a.untakenBytes);
-    let left = this.#untakenBytes;
-    const most = this.#untakenMaxBytes / 2;
+    const largest = [...this.#requests.values()].sort((a, b) => b.unreadBytes - a.unreadBytes);
+    let left = this.#unreadBytes;
+    const most = this.#unreadMaxBytes / 2;
     for (const request of largest) {
       if (left < most) break;
-      left -= request.untakenBytes;
+      left -= request.unreadBytes;
       request.refuseBody();
     }
   }
 
-  get #untakenBytes(): number {
+  get #unreadBytes(): number {
     let bytes = 0;
-    for (const { untakenBytes } of this.#requests.values()) bytes += untakenBytes;
+    for (const { unreadBytes } of this.#requests.values()) bytes += unreadBytes;
     return bytes;
   }
 
-  get #untakenMaxBytes(): number {
-    for (const { untakenBytes, isSpent } of this.#requests.values()) {
-      if (isSpent && untakenBytes >= EDGE_HELD_MIN_BYTES) return EDGE_HELD_MIN_BYTES;
+  get #unreadMaxBytes(): number {
+    for (const { unreadBytes, isSpent } of this.#requests.values()) {
+      if (isSpent && unreadBytes >= EDGE_HELD_MIN_BYTES) return EDGE_HELD_MIN_BYTES;
     }
     return EDGE_HTTP2_UNTAKEN_MAX_BYTES;
   }
@@ -229,14 +229,14 @@ export class Http2Connection extends Duplex implements FrameTaker {
   }
 
   takesData(stream: number, bytes: number): boolean {
-    if (this.#requests.get(stream)?.bodyComes(bytes) !== true) return false;
+    if (this.#requests.get(stream)?.acceptData(bytes) !== true) return false;
     this.#receivedBytes += bytes;
     if (this.#receivedBytes >= WINDOW_STEP_BYTES) this.open(0, 0);
     return true;
   }
 
   data(stream: number, content: Bytes): void {
-    this.#requests.get(stream)?.bodyCame(content);
+    this.#requests.get(stream)?.receiveData(content);
   }
 
   dataEnded(stream: number): boolean {
@@ -285,7 +285,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
 
   /** Response heads are not flow-controlled: a client that reads none gets no further requests served. */
   get #isFull(): boolean {
-    return this.writableLength >= EDGE_RESPONSE_WAITING_MAX_BYTES || this.#untakenBytes >= this.#untakenMaxBytes;
+    return this.writableLength >= EDGE_RESPONSE_WAITING_MAX_BYTES || this.#unreadBytes >= this.#unreadMaxBytes;
   }
 
   socketClosed(): void {

@@ -27,8 +27,8 @@ export class Http2Request implements ClientRequest, Http2Carried {
   readonly id: number;
   window = 0;
   /** Pieces of the body that have arrived and were not taken. */
-  #untaken: Bytes[] = [];
-  #untakenBytes = 0;
+  #unread: Bytes[] = [];
+  #unreadBytes = 0;
   /** The budget that waiting bytes of both bodies are charged to. */
   #held: HeldBytes = OWN_HELD_BYTES;
   #left: number | undefined;
@@ -66,7 +66,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#hasAll = hasEnded;
     stream.on("end", () => {
       // A stream that was reset, or whose connection broke, also emits "end". Its close event follows.
-      if (!this.#isBroken) this.#cameWhole();
+      if (!this.#isBroken) this.#bodyComplete();
     });
     stream.resume();
   }
@@ -76,8 +76,8 @@ export class Http2Request implements ClientRequest, Http2Carried {
   }
 
   /** Bytes held here, plus those that wait for a service that does not keep up. */
-  get untakenBytes(): number {
-    return this.#untakenBytes + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
+  get unreadBytes(): number {
+    return this.#unreadBytes + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
   }
 
   get isSpent(): boolean {
@@ -104,11 +104,11 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   /** The client waits for 100 Continue before it sends its body (RFC 9110, 10.1.1). */
   get #awaitsContinue(): boolean {
-    if (this.#hasAll || this.#untakenBytes > 0 || this.#state !== "awaited" || this.stream.closed) return false;
+    if (this.#hasAll || this.#unreadBytes > 0 || this.#state !== "awaited" || this.stream.closed) return false;
     return this.headers.get("expect")?.toLowerCase() === "100-continue";
   }
 
-  bodyComes(bytes: number): boolean {
+  acceptData(bytes: number): boolean {
     if (this.#hasAll || this.stream.closed) return false;
     this.#takenBytes += bytes;
     // The client exceeded its window.
@@ -117,14 +117,14 @@ export class Http2Request implements ClientRequest, Http2Carried {
   }
 
   /** A body of another length than announced ends the stream: the service would see it end at another place. */
-  bodyCame(content: Bytes): void {
+  receiveData(content: Bytes): void {
     if (this.#isBroken || this.stream.closed) return;
     if (this.#left !== undefined) this.#left -= content.length;
     if (this.#left !== undefined && this.#left < 0) {
       this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
       return;
     }
-    this.#untaken.push(content);
+    this.#unread.push(content);
     this.#hold(content.length + EDGE_RESPONSE_PIECE_OVERHEAD_BYTES);
     this.#handOn();
   }
@@ -133,11 +133,11 @@ export class Http2Request implements ClientRequest, Http2Carried {
   bodyEnded(): boolean {
     this.#hasAll = true;
     if (this.bodyBytes === undefined || this.bodyBytes === 0) return true;
-    this.#cameWhole();
+    this.#bodyComplete();
     return false;
   }
 
-  #cameWhole(): void {
+  #bodyComplete(): void {
     this.#hasAll = true;
     this.#isWhole = true;
     if (this.#left === undefined || this.#left === 0) this.#handOn();
@@ -150,14 +150,14 @@ export class Http2Request implements ClientRequest, Http2Carried {
     if (sink === undefined || this.#isBroken) return;
     let isTaken = false;
     while (!this.#isHeld) {
-      const piece = this.#untaken.shift();
+      const piece = this.#unread.shift();
       if (piece === undefined) break;
       this.#hold(-piece.length - EDGE_RESPONSE_PIECE_OVERHEAD_BYTES);
       sink.piece(piece);
       isTaken = true;
     }
     if (isTaken) this.connection.bodyTaken();
-    if (this.#untaken.length > 0 || this.#isHeld) return;
+    if (this.#unread.length > 0 || this.#isHeld) return;
     if (this.#isWhole) {
       this.#sink = undefined;
       sink.ended();
@@ -183,13 +183,13 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   chargeTo(held: HeldBytes): void {
     this.#unsent.chargeTo(held);
-    this.#held.add(-this.#untakenBytes);
+    this.#held.add(-this.#unreadBytes);
     this.#held = held;
-    held.add(this.#untakenBytes);
+    held.add(this.#unreadBytes);
   }
 
   #hold(bytes: number): void {
-    this.#untakenBytes += bytes;
+    this.#unreadBytes += bytes;
     this.#held.add(bytes);
   }
 
@@ -247,8 +247,8 @@ export class Http2Request implements ClientRequest, Http2Carried {
   /** Called when the stream is closed. */
   leave(): void {
     this.#unsent.drop();
-    this.#untaken = [];
-    this.#hold(-this.#untakenBytes);
+    this.#unread = [];
+    this.#hold(-this.#unreadBytes);
     if (this.#state === "over" || this.isDisconnected) return;
     this.isDisconnected = true;
     this.onOver?.();

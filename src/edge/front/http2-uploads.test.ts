@@ -1,6 +1,6 @@
 /** Bodies over HTTP/2: complete, as fast as windows allow, and in bounded memory when a service does not read. */
 import { expect, test } from "bun:test";
-import { until, untilStill } from "../../base/testing/until.ts";
+import { until, untilStill, untilTrue } from "../../base/testing/until.ts";
 import type { Wake } from "../../contract/internal/directory.ts";
 import { EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
 import { EdgeUnderTest, hostOf } from "../testing/edge-under-test.ts";
@@ -42,7 +42,7 @@ test("unread bodies of one connection are not buffered, and arrive complete late
     for (const stream of streams) {
       client.request(stream, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port) }, 0);
       for (let left = BODY_BYTES; left > 0; left -= PIECE.length) {
-        while (client.windowOf(0) < sent + PIECE.length) await Bun.sleep(1);
+        await untilTrue(() => client.windowOf(0) >= sent + PIECE.length);
         client.send(frame(DATA, left === PIECE.length ? END_STREAM : 0, stream, PIECE));
         sent += PIECE.length;
       }
@@ -106,11 +106,11 @@ test("bodies that no service reads for long are ended, the largest first", () =>
       id: mebibytes,
       window: 0,
       isSpent: false,
-      bodyComes: () => true,
-      bodyCame: () => undefined,
+      acceptData: () => true,
+      receiveData: () => undefined,
       bodyEnded: () => true,
       flush: () => undefined,
-      untakenBytes: mebibytes * MIB,
+      unreadBytes: mebibytes * MIB,
       refuseBody() {
         refused.push(mebibytes);
         connection.requestOver(request);

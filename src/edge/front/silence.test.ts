@@ -4,7 +4,7 @@ import { edgeOfFile } from "../testing/edge-of-file.ts";
 import { hostOf, RawService } from "../testing/edge-under-test.ts";
 import { serve } from "../testing/service.ts";
 
-/** The server under test has Bun's own idle limit, ten seconds, looked after every four. */
+/** Longer than the default idle limit of Bun's server, ten seconds, which Bun checks every four. */
 const SILENCE_MS = 14_500;
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
 

@@ -25,7 +25,7 @@ const EDGE_COUNTS_EVERY_MS = 1_000;
 interface ProcessServices {
   send(line: string): void;
   /** Of several generations of listeners on a port, one per process each, the newest gets new connections. */
-  leadToNewest(port: number, processes: number): void;
+  routeToNewestListener(port: number, processes: number): void;
   /** Kernel settings of sockets, by descriptor. */
   sockets: SocketBuffers & {
     /** All clients of this listener run on this machine. */
@@ -52,7 +52,7 @@ export class EdgeProcess {
 
   #calls(): ProcessCalls {
     const routes = this.#routes;
-    const { sockets, leadToNewest } = this.surroundings;
+    const { sockets, routeToNewestListener } = this.surroundings;
     return {
       begin: (settings) => this.#begin(settings),
       take: (event) => routes.take(event),
@@ -64,7 +64,7 @@ export class EdgeProcess {
         const { descriptor } = listening;
         if (descriptor !== undefined) sockets.boundUnsent(descriptor, EDGE_UNSENT_MAX_BYTES);
         if (descriptor !== undefined && listening.isLocal) sockets.staysOnMachine(descriptor);
-        if (tls !== undefined) leadToNewest(port, this.#processes);
+        if (tls !== undefined) routeToNewestListener(port, this.#processes);
       },
       stopListening: async (front, force) => {
         await this.#fronts.get(front)?.stop(force);

@@ -4,7 +4,6 @@
  * the whole state. An address is reused for another sandbox only when every process has confirmed that it has no
  * connection there, or is gone.
  */
-
 import { inRequest } from "../../base/current-request.ts";
 import { beginStep, recordsUsage } from "../../base/steps.ts";
 import { scaled } from "../../base/time-factor.ts";

@@ -1,5 +1,4 @@
 /** Calls between the server and an edge process: plain data in and out. */
-
 import type { Step } from "../../base/steps.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
 import type { RequestReport } from "../../contract/internal/request-report.ts";

@@ -3,7 +3,6 @@
  * backpressure in both directions, and the end or failure of each side reaches the other. A response with invalid
  * framing, or one that ends early, also breaks the client's response.
  */
-
 import type { Spliced } from "../../base/splicing.ts";
 import { beginStep } from "../../base/steps.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";

@@ -2,7 +2,6 @@
  * Connections that switch from HTTP to another protocol, such as WebSockets. The edge forwards the offer and, once the
  * service has accepted, passes bytes both ways without reading them.
  */
-
 import { type HeaderLines, isToken } from "../../http1/header-lines.ts";
 import type { ClientRequest } from "../front/client-request.ts";
 

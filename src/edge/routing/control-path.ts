@@ -3,7 +3,6 @@
  * may reach it, in any spelling of its paths; nor the control endpoints of the original runtime, whose names clients
  * may know.
  */
-
 import { CONTROL_PREFIX } from "../../contract/runtime/guest-control.ts";
 
 /** A path that still changes after so many percent-decodings hides something, and is rejected on the runtime port. */

@@ -2,7 +2,6 @@
  * Forwards to services that listen on a loopback address inside a sandbox. The guest opens one on request. The edge
  * remembers it for a short time, so that not every request is refused by the direct port first.
  */
-
 import type { Directory } from "../../contract/internal/directory.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 

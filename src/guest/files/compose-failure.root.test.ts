@@ -1,5 +1,4 @@
 /** A compose that fails half-way or takes long loses nothing, leaves nothing behind and delays no other request. */
-
 import { beforeEach, describe, expect, test } from "bun:test";
 import {
   appendFileSync,

@@ -14,7 +14,7 @@ import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { requireNameable } from "../users/paths.ts";
-import { linksInACircle, notRegular, removePartial, writeFault } from "./write-failure.ts";
+import { linkLoopFault, notRegular, removePartial, writeFault } from "./write-failure.ts";
 
 interface ComposedFile {
   name: string;
@@ -90,7 +90,7 @@ async function regularFile(path: string): Promise<BigIntStats> {
     return found;
   } catch (thrown) {
     const code = systemCode(thrown);
-    if (code === "ELOOP") throw linksInACircle(path, thrown);
+    if (code === "ELOOP") throw linkLoopFault(path, thrown);
     if (NOTHING_THERE.has(code)) throw new Fault(404, `there is no file at ${quote(path)}`, { cause: thrown });
     throw code === "" ? thrown : new Fault(500, `${quote(path)} cannot be read: ${code}`, { cause: thrown });
   }

@@ -9,7 +9,7 @@ import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
-import { linksInACircle } from "./write-failure.ts";
+import { linkLoopFault } from "./write-failure.ts";
 
 const SNIFFED_BYTES = 512;
 const FILE_READ_CHUNK_BYTES = 256 * 1024;
@@ -42,7 +42,7 @@ async function regularFile(path: string): Promise<Stats> {
   } catch (thrown) {
     const code = systemCode(thrown);
     if (NOTHING_THERE.has(code)) throw new Fault(404, `there is no file at ${shown}`, { cause: thrown });
-    if (code === "ELOOP") throw linksInACircle(path, thrown);
+    if (code === "ELOOP") throw linkLoopFault(path, thrown);
     throw code === "" ? thrown : new Fault(500, `${shown} cannot be opened: ${code}`, { cause: thrown });
   }
 }

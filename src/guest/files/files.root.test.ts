@@ -1,5 +1,4 @@
 /** File transfers of a real daemon: content arrives unchanged, in flat memory, under any name. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,

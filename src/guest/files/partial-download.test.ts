@@ -2,7 +2,6 @@
  * Range and conditional downloads from a real daemon: it reads only the requested part, and nothing the client already
  * has.
  */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import {
   closeSync,

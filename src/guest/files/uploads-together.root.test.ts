@@ -2,7 +2,6 @@
  * Uploads to a real daemon that break off, or race for one file. Files are written in place; these guarantees still
  * hold.
  */
-
 import { describe, expect, test } from "bun:test";
 import { linkSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { untilTrue } from "../../base/testing/until.ts";

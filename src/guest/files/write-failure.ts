@@ -26,13 +26,13 @@ export function writeFault(path: string, thrown: unknown): unknown {
       cause: thrown,
     });
   }
-  if (code === "ELOOP") return linksInACircle(path, thrown);
+  if (code === "ELOOP") return linkLoopFault(path, thrown);
   // Links on the way may make a short path too long.
   if (code === "ENAMETOOLONG") return new Fault(400, `the path ${quote(path)} is too long`, { cause: thrown });
   return new Fault(500, `${quote(path)} could not be written: ${code}`, { cause: thrown });
 }
 
-export function linksInACircle(path: string, cause: unknown): Fault {
+export function linkLoopFault(path: string, cause: unknown): Fault {
   return new Fault(400, `the symbolic links of ${quote(path)} lead back to themselves`, { cause });
 }
 

@@ -10,7 +10,7 @@ import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { requireNameable } from "../users/paths.ts";
-import { type Identity, whyBarred } from "./system-calls.ts";
+import { entryRefusal, type Identity } from "./system-calls.ts";
 
 export interface Command {
   argv: string[];
@@ -46,7 +46,7 @@ export function requireDirectory(cwd: string): void {
 
 /** Checks a directory that the client chose. In a closed default directory, only relative paths fail. */
 export function requireEntry(cwd: string, account: Account): void {
-  const why = whyBarred(cwd, account);
+  const why = entryRefusal(cwd, account);
   if (why === undefined) return;
   const message = `the working directory ${quote(cwd)} cannot be entered by ${quote(account.name)} (${why})`;
   throw refuse("invalid_argument", message);

@@ -1,5 +1,4 @@
 /** Many processes of one daemon, and what they leave behind: a hundred at once, shared tags, orphans. */
-
 import { expect, test } from "bun:test";
 import { until } from "../../base/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";

@@ -1,4 +1,7 @@
-/** Encodes process output for the wire. The bytes equal those of the protocol library, in both encodings. */
+/**
+ * Encodes process output for the wire. The bytes equal those of the protocol library, in both encodings. Needed by the
+ * benchmark row `output`; `src/guest/rpc/shortcut.ts` has the figures.
+ */
 import { GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
 import { noteGarbage } from "../system/garbage.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
 import { openPipe } from "../../base/c-library.ts";
-import { until } from "../../base/testing/until.ts";
+import { until, untilStill } from "../../base/testing/until.ts";
 import { OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
 import { OUTPUT_READ_BYTES, readOutput } from "./output-reading.ts";
 import { setNonBlocking, waitingInPipe } from "./system-calls.ts";
@@ -84,8 +84,7 @@ test("at most one piece is in transit while no listener reads", async () => {
     return bytes > MIB ? taken.promise : undefined;
   });
   await until("somebody takes no more", () => bytes > MIB);
-  await Bun.sleep(300);
-  expect(bytes).toBeLessThanOrEqual(MIB + 2 * OUTPUT_TOGETHER_MAX_BYTES);
+  expect(await untilStill(() => bytes)).toBeLessThanOrEqual(MIB + 2 * OUTPUT_TOGETHER_MAX_BYTES);
   taken.resolve();
   await reading;
   expect(bytes).toBe(64 * MIB);

@@ -34,7 +34,7 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
       stderr: stderr.theirs,
     });
     lowerBelowGuest(child.pid);
-    ends.closeTheirs();
+    ends.closeChildEnds();
     const outputs = [new Output(stdout.ours, "stdout", sink), new Output(stderr.ours, "stderr", sink)];
     const stdin = new Stdin(input?.ours);
     return {
@@ -75,12 +75,12 @@ class PipeEnds {
     return { ours, theirs };
   }
 
-  closeTheirs(): void {
+  closeChildEnds(): void {
     for (const fd of this.#theirs.splice(0)) closeSync(fd);
   }
 
   closeAll(): void {
-    this.closeTheirs();
+    this.closeChildEnds();
     for (const fd of this.#ours.splice(0)) closeSync(fd);
   }
 }

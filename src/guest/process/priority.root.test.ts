@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
+import { join } from "node:path";
 import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
@@ -65,13 +66,14 @@ test("a process that ended before its priority was set logs no error", () => {
   const script = `
     import { lowerBelowGuest } from ${JSON.stringify(`${import.meta.dir}/priority.ts`)};
     import { readFileSync } from "node:fs";
+    import { until } from ${JSON.stringify(join(import.meta.dir, "../../base/testing/until.ts"))};
     // The shell becomes a program that does not wait for its children, and only then the child ends.
     const child = "(until read -r name < /proc/$$/comm && [ $name = sleep ]; do :; done) &";
     const shell = Bun.spawn(["/bin/sh", "-c", child + " echo $!; exec sleep 600"], { stdout: "pipe" });
     process.on("exit", () => shell.kill("SIGKILL"));
     const { value } = await shell.stdout.getReader().read();
     const pid = Number(new TextDecoder().decode(value));
-    while (!/ Z /.test(readFileSync("/proc/" + pid + "/stat", "utf8"))) await Bun.sleep(5);
+    await until("the child has ended", () => / Z /.test(readFileSync("/proc/" + pid + "/stat", "utf8")));
     lowerBelowGuest(pid);
     console.log("called");
     process.exit();`;

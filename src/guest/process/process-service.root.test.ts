@@ -1,5 +1,4 @@
 /** The Process service of a real daemon, in both encodings: starting, ending and finding processes. */
-
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { untilTrue } from "../../base/testing/until.ts";

@@ -95,7 +95,7 @@ export function setNiceness(pid: number, niceness: number): boolean {
 }
 
 /** Why a user cannot enter a directory. The kernel decides: this thread briefly takes the user's rights. */
-export function whyBarred(directory: string, { uid, gid, groups }: Account): string | undefined {
+export function entryRefusal(directory: string, { uid, gid, groups }: Account): string | undefined {
   const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: ownGroups() };
   setRights(uid, gid, groups);
   try {

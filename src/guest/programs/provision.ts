@@ -37,7 +37,7 @@ export async function provision(request: ProvisionRequest): Promise<string[]> {
   writeMachineFiles(request);
   makeOpen("/code", 0o777);
   openFolders("/usr/local");
-  lendBash();
+  addBashScript();
   return notes;
 }
 
@@ -46,7 +46,7 @@ export async function provision(request: ProvisionRequest): Promise<string[]> {
  * shell. A link would not work, because busybox acts by the name it is called with. In an image without any shell,
  * commands fail with a message that says so.
  */
-function lendBash(): void {
+function addBashScript(): void {
   const found = shell();
   if (existsSync(BASH) || !existsSync(found)) return;
   replace(BASH, `#!${found}\nexec ${found} "$@"\n`);

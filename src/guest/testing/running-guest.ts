@@ -2,7 +2,6 @@
  * A real guest for tests: the daemon as a child process on a free port with its own state folder, and ways to call it.
  * Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
-
 import { chownSync, writeFileSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -2,7 +2,6 @@
  * Common steps of watching tests: open a stream or a polling watcher on a real daemon, change files, and read all
  * events up to a mark. The mark is a file created afterwards: the kernel reports events in order.
  */
-
 import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
 

@@ -2,7 +2,6 @@
  * A host in memory, for tests of the modules above it, which need the host's contract but no machine. The same contract
  * tests apply to it as to the real one.
  */
-
 import { Fault } from "../../contract/fault.ts";
 import type {
   BuildLogEntry,

@@ -3,7 +3,6 @@
  * machines. Values that JSON would change are an error, so that no caller relies on a closure or a map. Control's own
  * tests run on it, and so do the host's contract tests.
  */
-
 import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Host, HostEvent } from "../../contract/internal/host.ts";

@@ -1,5 +1,4 @@
 /** Formatted, empty disks, one per size: a new disk is a clone of one and needs no formatting. */
-
 import { chownSync, existsSync, mkdirSync } from "node:fs";
 import { mkdir, rename, rmdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -5,7 +5,7 @@ import { kernelUuid } from "../../base/kernel-random.ts";
 import { Fault } from "../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
 import type { KernelProcess } from "../kernel-process.ts";
-import { KERNEL_LAST_WORDS_MS, KERNEL_START_MS } from "../limits.ts";
+import { KERNEL_FINAL_OUTPUT_MS, KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 import { KernelConnection } from "./connection.ts";
 import type { Received } from "./message.ts";
@@ -182,7 +182,7 @@ export class JupyterKernel implements Kernel {
   async #lose(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
-    if (connection !== undefined) await Promise.race([connection.read, Bun.sleep(KERNEL_LAST_WORDS_MS)]);
+    if (connection !== undefined) await Promise.race([connection.read, Bun.sleep(KERNEL_FINAL_OUTPUT_MS)]);
     connection?.close();
     this.#cell?.over.reject(new KernelEnded("the kernel has ended"));
     this.#cell = undefined;

@@ -1,7 +1,7 @@
 /** The process from which Python kernels are forked (`sandlot_kernel/seed.py`). They end with it and the server. */
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { Fault } from "../../contract/fault.ts";
-import { KERNEL_VARIABLES, KernelProcess, LastWords } from "../kernel-process.ts";
+import { FinalOutput, KERNEL_VARIABLES, KernelProcess } from "../kernel-process.ts";
 import { KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 
@@ -17,7 +17,7 @@ interface SeedMessage {
 
 export class Seed {
   readonly #child: Bun.Subprocess<"pipe", "pipe", "pipe">;
-  readonly #log: LastWords;
+  readonly #log: FinalOutput;
   /** Kernels that were requested and have not started, by the number of the request. */
   readonly #asked = new Map<number, PromiseWithResolvers<KernelProcess>>();
   readonly #running = new Map<number, () => void>();
@@ -31,7 +31,7 @@ export class Seed {
       detached: true,
       stdio: ["pipe", "pipe", "pipe"],
     });
-    this.#log = new LastWords(this.#child.stderr);
+    this.#log = new FinalOutput(this.#child.stderr);
     void this.#listen();
   }
 

@@ -4,7 +4,7 @@ import { untilTrue } from "../../base/testing/until.ts";
 import { KernelEnded, type KernelOutput } from "../kernel.ts";
 import { bash } from "./bash/language.ts";
 import { emitOutput } from "./outputs.ts";
-import { RUNNER_LAST_WORDS_MS, Runner, type RunnerMessage } from "./runner.ts";
+import { RUNNER_FINAL_OUTPUT_MS, Runner, type RunnerMessage } from "./runner.ts";
 import { run } from "./testing/cells.ts";
 import { chunkPieces } from "./text.ts";
 
@@ -18,7 +18,7 @@ test("a kernel that has ended leaves no descriptor open, also when others hold i
   };
   await start("kill -9 $$");
   const before = openFiles();
-  await Promise.all([start("kill -9 $$"), start(`setsid sleep ${RUNNER_LAST_WORDS_MS / 1000 + 60} & kill -9 $$`)]);
+  await Promise.all([start("kill -9 $$"), start(`setsid sleep ${RUNNER_FINAL_OUTPUT_MS / 1000 + 60} & kill -9 $$`)]);
   await untilTrue(() => openFiles() <= before);
 });
 

@@ -17,7 +17,7 @@ const RUNNER_START_MS = 90_000;
 /** Time to read the rest of stderr after a cell. */
 const RUNNER_REST_MS = 10_000;
 /** Time to read the pipes of an ended runner; its child processes may hold them open forever. */
-export const RUNNER_LAST_WORDS_MS = 2_000;
+export const RUNNER_FINAL_OUTPUT_MS = 2_000;
 /** Length of the kept output of a runner that does not start. */
 const START_LOG_MAX_CHARS = 4_000;
 
@@ -207,7 +207,7 @@ export class Runner {
   }
 
   async #afterEnd(): Promise<void> {
-    await Promise.race([this.#streamsEnded, Bun.sleep(RUNNER_LAST_WORDS_MS)]);
+    await Promise.race([this.#streamsEnded, Bun.sleep(RUNNER_FINAL_OUTPUT_MS)]);
     this.#settle()?.reject(new KernelEnded("the kernel's process has ended"));
     await Promise.allSettled([this.#requests.end(), ...this.#readers.map((reader) => reader.cancel())]);
     for (const fd of Object.values(this.ends)) closeSync(fd);

@@ -58,7 +58,7 @@ export async function runAsUser(
 ): Promise<string | undefined> {
   const ended = Promise.withResolvers<string>();
   const program = startAsUser(argv, options, ended.resolve);
-  const lastWords = new LastWords(program.stderr);
+  const finalOutput = new FinalOutput(program.stderr);
   const rest = program.stdout.pipeTo(new WritableStream()).catch(() => undefined);
   program.stdin.end();
   const end = () => endGroup(program, "SIGKILL");
@@ -68,16 +68,16 @@ export async function runAsUser(
     const how = await ended.promise;
     // End its remaining child processes, which may hold its pipes open.
     end();
-    await Promise.all([lastWords.over, rest]);
+    await Promise.all([finalOutput.over, rest]);
     if (program.exitCode === 0) return undefined;
-    return `${lastWords.text()} (${how})${signal.aborted ? "; there was no more time" : ""}`;
+    return `${finalOutput.text()} (${how})${signal.aborted ? "; there was no more time" : ""}`;
   } finally {
     signal.removeEventListener("abort", end);
   }
 }
 
 /** The last bytes of a text stream, for error messages. */
-export class LastWords {
+export class FinalOutput {
   #kept = Buffer.alloc(0);
   readonly over: Promise<void>;
 

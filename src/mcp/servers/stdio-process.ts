@@ -4,10 +4,10 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { sendTo } from "../../base/program-input.ts";
 import { Fault } from "../../contract/fault.ts";
-import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
+import { endGroup, FinalOutput, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
 
 /** Time after a server's end to read its stderr, which its child processes may hold open. */
-const LAST_WORDS_MS = 1_000;
+const FINAL_OUTPUT_MS = 1_000;
 /** Time from SIGTERM to SIGKILL. */
 const SERVER_END_MS = 2_000;
 /** Maximum length of a message, which is one line. A server that sends more is ended. */
@@ -20,7 +20,7 @@ export class StdioProcess implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   #program: Program | undefined;
-  #stderr: LastWords | undefined;
+  #stderr: FinalOutput | undefined;
   /** Bytes of requests that it has not read yet. */
   #waitingBytes = 0;
   #end: string | undefined;
@@ -34,7 +34,7 @@ export class StdioProcess implements Transport {
   async start(): Promise<void> {
     const program = this.#begin();
     this.#program = program;
-    this.#stderr = new LastWords(program.stderr, this.options.log);
+    this.#stderr = new FinalOutput(program.stderr, this.options.log);
     void this.#readAll(program);
   }
 
@@ -63,7 +63,7 @@ export class StdioProcess implements Transport {
   }
 
   /** Why it ended, with the end of its stderr. */
-  lastWords(): string {
+  finalOutput(): string {
     const output = this.#stderr?.text() ?? "";
     const end = this.#end ?? "still running";
     return output === "" ? `${end}; nothing on its standard error` : `${end}; on its standard error: ${output}`;
@@ -88,7 +88,7 @@ export class StdioProcess implements Transport {
     this.#end = end;
     // End the other processes of its session.
     this.#kill();
-    await Promise.race([this.#stderr?.over, Bun.sleep(LAST_WORDS_MS)]);
+    await Promise.race([this.#stderr?.over, Bun.sleep(FINAL_OUTPUT_MS)]);
     this.#ended.resolve();
     this.onclose?.();
   }

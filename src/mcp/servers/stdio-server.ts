@@ -84,7 +84,7 @@ export class StdioServer {
     } catch (error) {
       const refusal = RpcError.from(error);
       if (refusal.code !== ErrorCode.ConnectionClosed) throw refusal;
-      throw new RpcError(refusal.code, `the server ${this.name} ended during the call: ${process.lastWords()}`);
+      throw new RpcError(refusal.code, `the server ${this.name} ended during the call: ${process.finalOutput()}`);
     }
   }
 
@@ -132,7 +132,7 @@ export class StdioServer {
       } catch (error) {
         const { code, message } = RpcError.from(error);
         if (code === ErrorCode.ConnectionClosed) await process.close();
-        const why = process.lastWords();
+        const why = process.finalOutput();
         await process.close();
         // If the process could not be spawned, no exit event follows.
         this.#ended(running, process);
@@ -158,7 +158,7 @@ export class StdioServer {
   #ended(running: Promise<Running>, process: StdioProcess): void {
     if (this.#isClosed || !this.#wasThere || this.#running !== running) return;
     this.#running = undefined;
-    this.#lastEnd = process.lastWords();
+    this.#lastEnd = process.finalOutput();
     const now = performance.now();
     this.#ends = [...this.#ends.filter((at) => at > now - RESTART_WINDOW_MS), now];
     this.listener.log(`${this.name} ended: ${this.#lastEnd}`);

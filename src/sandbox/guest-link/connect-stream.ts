@@ -2,7 +2,6 @@
  * Reads Connect protocol streams in JSON from a guest: five bytes of flags and length, then a message. Root in a
  * sandbox can send anything in the guest's place, so an oversized or malformed message ends the stream.
  */
-
 import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
 import { jsonObject } from "./guest-request.ts";

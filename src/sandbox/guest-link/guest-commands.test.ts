@@ -1,5 +1,6 @@
 /** Commands of the host in a sandbox with a hostile guest: the host is neither misled nor blocked. */
 import { afterEach, expect, test } from "bun:test";
+import { untilStill } from "../../base/testing/until.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { envelope, GUEST_MESSAGE_MAX_BYTES } from "./connect-stream.ts";
 import { GuestCommands } from "./guest-commands.ts";
@@ -124,12 +125,7 @@ test("a slow reader blocks the command", async () => {
   const stop = new AbortController();
   const stuck = Promise.withResolvers<void>();
   const ended = commands.run(command, () => stuck.promise, stop.signal);
-  let before = -1;
-  while (sent !== before || sent === 0) {
-    before = sent;
-    await Bun.sleep(100);
-  }
-  expect(sent).toBeLessThan(64 * 1024 * 1024);
+  expect(await untilStill(() => sent)).toBeLessThan(64 * 1024 * 1024);
   stop.abort(new Error("enough"));
   stuck.resolve();
   await expect(ended).rejects.toThrow();

@@ -3,7 +3,6 @@
  * with a token that only the host knows. Root in the sandbox can replace the guest: messages, waits and responses are
  * bounded, and nothing outside the sandbox relies on them.
  */
-
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";

@@ -1,6 +1,8 @@
 /** How the host reads the journals of guests: honest ones, and programs that root has put in their place. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
+import { type Clock, systemClock } from "../../base/clock.ts";
+import { ManualClock } from "../../base/testing/manual-clock.ts";
 import { until, untilStill, untilTrue } from "../../base/testing/until.ts";
 import type { LogEvent } from "../../contract/internal/host.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
@@ -56,14 +58,14 @@ class Reader {
   hear(event: LogEvent): void {
     if (event.kind === "log-waits") this.requested++;
     if (!this.isReady) {
-      this.journals.putOff(event.id);
+      this.journals.defer(event.id);
       return;
     }
     if (event.kind === "log") {
       this.lines.push(...event.lines);
       this.position = event.position ?? this.position;
     }
-    this.journals.hear(event.id, event.kind === "log" ? event.position : this.position);
+    this.journals.acknowledge(event.id, event.kind === "log" ? event.position : this.position);
   }
 
   async until(isSo: (reader: Reader) => boolean): Promise<void> {
@@ -74,14 +76,19 @@ class Reader {
   }
 }
 
-function follow(port: number, options: { isReady?: boolean; isNew?: boolean } = {}) {
-  const journals = new GuestJournals(port);
+function follow(port: number, options: { isReady?: boolean; isNew?: boolean; clock?: ManualClock } = {}) {
+  const journals = new GuestJournals(port, options.clock);
   open.push(() => journals.close());
   const reader = new Reader(journals);
   reader.isReady = options.isReady ?? true;
   journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, options.isNew);
   return { journals, reader };
 }
+
+/** No attempt is in progress; the next one waits for the clock. */
+const untilPaused = (clock: ManualClock) => until("the next attempt waits", () => clock.timers === 1);
+
+const pass = (clock: ManualClock, ms: number) => clock.advance(ms, async () => undefined);
 
 const received = (count: number) => (reader: Reader) => reader.lines.length >= count;
 
@@ -114,10 +121,12 @@ describe("an honest guest", () => {
 
   test("whose sandbox is not recorded yet is read once it is", async () => {
     const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
-    const { reader } = follow(port, { isReady: false });
-    await Bun.sleep(50);
-    expect(requests).toEqual([]);
+    const clock = new ManualClock(0);
+    const { reader } = follow(port, { isReady: false, clock });
+    await untilPaused(clock);
+    expect([reader.requested, requests]).toEqual([1, []]);
     reader.isReady = true;
+    await pass(clock, 100);
     await reader.until(received(1));
   });
 
@@ -135,7 +144,7 @@ describe("an honest guest", () => {
     const { journals, reader } = follow(port);
     await reader.until(received(1));
     const closed = Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
-    journals.leave("i1");
+    journals.unfollow("i1");
     await closed;
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
     await reader.until(received(2));
@@ -154,11 +163,12 @@ describe("an honest guest", () => {
       socket.write(greeting);
       for (let seq = after + 1; seq <= 3; seq++) socket.write(entry(seq));
     });
-    const { reader } = follow(port, { isNew: true, isReady: false });
-    await untilTrue(() => requests.length !== 0);
-    await Bun.sleep(20);
-    expect(reader.lines).toEqual([]);
+    const clock = new ManualClock(0);
+    const { reader } = follow(port, { isNew: true, isReady: false, clock });
+    await untilPaused(clock);
+    expect([requests.length, reader.lines]).toEqual([1, []]);
     reader.isReady = true;
+    await pass(clock, 100);
     await reader.until(received(3));
     expect(reader.lines.map(({ message }) => message)).toEqual(["m1", "m2", "m3"]);
   });
@@ -176,31 +186,32 @@ describe("an honest guest", () => {
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
     await untilTrue(() => reported.length !== 0);
     more?.();
-    await Bun.sleep(50);
+    // A later request is answered later than these bytes arrive.
+    await (await fetch(`http://127.0.0.1:${port}`)).body?.cancel();
     expect(reported).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
-    journals.hear("i1", `${JOURNAL}:1`);
+    journals.acknowledge("i1", `${JOURNAL}:1`);
     await untilTrue(() => reported.length !== 1);
     expect(reported[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
-    journals.hear("i1", `${JOURNAL}:2`);
+    journals.acknowledge("i1", `${JOURNAL}:2`);
     // An acknowledgement without a waiting journal has no effect.
-    journals.hear("i1", `${JOURNAL}:2`);
-    journals.putOff("i2");
+    journals.acknowledge("i1", `${JOURNAL}:2`);
+    journals.defer("i2");
   });
 
-  test("that is about to end is still read to its last lines", async () => {
-    const { port } = await guest((socket) => socket.write(greeting + entry(1)));
-    // A busy machine may not get to its words in the short time that they have.
-    await until("it is heard", async () => {
-      const journals = new GuestJournals(port);
-      const reported: LogEvent[] = [];
-      journals.onEvent((event) => void reported.push(event));
-      journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
-      journals.leaveSoon("i1");
-      await Bun.sleep(100);
-      journals.close();
-      if (reported.length > 0) expect(reported).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
-      return reported.length > 0;
-    });
+  test("that is about to end is still read to its last lines, then disconnected", async () => {
+    const { port, sockets } = await guest((socket) => socket.write(greeting + entry(1)));
+    const clock = new ManualClock(0);
+    const journals = new GuestJournals(port, clock);
+    open.push(() => journals.close());
+    const reported: LogEvent[] = [];
+    journals.onEvent((event) => void reported.push(event));
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
+    journals.unfollowSoon("i1");
+    await untilTrue(() => reported.length > 0);
+    expect(reported).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
+    const closed = Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
+    await pass(clock, 50);
+    await closed;
   });
 });
 
@@ -223,10 +234,15 @@ describe("a lying guest", () => {
     ["a number beyond counting", `${greeting}{"seq":1e300,"dropped":1}\n`],
   ])("that sends %s is disconnected, and its log has one note", async (_what, sent) => {
     const { port, requests } = await guest((socket) => socket.write(sent));
-    const { reader } = follow(port);
+    const clock = new ManualClock(0);
+    const { reader } = follow(port, { clock });
     await reader.until((all) => all.lines.some(({ fields }) => fields.logger === "sandbox"));
-    await Bun.sleep(300);
-    expect(requests).toHaveLength(1);
+    await untilPaused(clock);
+    await pass(clock, 4_999);
+    expect([requests.length, clock.timers]).toEqual([1, 1]);
+    await pass(clock, 1);
+    await untilTrue(() => requests.length === 2);
+    await untilPaused(clock);
     expect(reader.lines.filter(({ message }) => message.startsWith("The runtime sent"))).toHaveLength(1);
     expect(reader.lines.every(({ message }) => message.length < 1_100)).toBe(true);
   });
@@ -255,11 +271,17 @@ describe("a lying guest", () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
   });
 
-  test("that disconnects at once is not retried without a delay", async () => {
+  test("that disconnects at once is tried again after a delay, which doubles", async () => {
     const { port, requests } = await guest((socket) => socket.end());
-    follow(port);
-    await Bun.sleep(1_000);
-    expect(requests.length).toBeLessThanOrEqual(5);
+    const clock = new ManualClock(0);
+    follow(port, { clock });
+    for (const [nth, delayMs] of [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000].entries()) {
+      await until("the guest was asked once more", () => requests.length === nth + 1);
+      await untilPaused(clock);
+      await pass(clock, delayMs - 1);
+      expect([requests.length, clock.timers]).toEqual([nth + 1, 1]);
+      await pass(clock, 1);
+    }
   });
 });
 
@@ -281,9 +303,9 @@ describe("many at once", () => {
   const numbers = Array.from({ length: 3 * JOURNAL_TURN }, (_, at) => at);
 
   /** Hears of all, which say their number. */
-  async function manyFollowed() {
+  async function manyFollowed(clock: Clock = systemClock) {
     const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
-    const journals = new GuestJournals(port);
+    const journals = new GuestJournals(port, clock);
     const calls: string[] = [];
     /** How many ask in each turn of the event loop. */
     const turns: number[] = [];
@@ -296,7 +318,7 @@ describe("many at once", () => {
         isNewTurn = false;
         turns.push((turns.pop() ?? 0) + 1);
       }
-      journals.hear(event.id, event.kind === "log" ? event.position : null);
+      journals.acknowledge(event.id, event.kind === "log" ? event.position : null);
     });
     open.push(() => journals.close());
     for (const at of numbers) journals.followSoon(`i${at}`, { address: "127.0.0.1", secret: "shared" });
@@ -313,16 +335,18 @@ describe("many at once", () => {
 
   test("are skipped if they are left before their turn", async () => {
     const { journals, calls, requests } = await manyFollowed();
-    journals.leave("i1");
-    journals.leaveSoon("i2");
+    journals.unfollow("i1");
+    journals.unfollowSoon("i2");
     await untilTrue(() => requests.length >= numbers.length - 2);
     expect(new Set(calls)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
   });
 
   test("have no connections after a close", async () => {
-    const { journals, calls } = await manyFollowed();
+    const clock = new ManualClock(0);
+    const { journals, calls } = await manyFollowed(clock);
+    expect(clock.timers).toBe(1);
     journals.close();
-    await Bun.sleep(50);
+    expect(clock.timers).toBe(0);
     expect(calls).toEqual([]);
   });
 });

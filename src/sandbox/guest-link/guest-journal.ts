@@ -4,8 +4,7 @@
  * receiver has accepted the previous lines. Guests are not trusted: lines, bytes and retries are bounded, and a guest
  * that sends too much, or something that is not a journal line, is disconnected for a while.
  */
-
-import { setTimeout as sleep } from "node:timers/promises";
+import { type Clock, systemClock, type Timer } from "../../base/clock.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { LogEvent } from "../../contract/internal/host.ts";
@@ -48,18 +47,21 @@ export class GuestJournals {
   #turn: Timer | undefined;
   #tell: ((event: LogEvent) => void) | undefined;
 
-  constructor(private readonly port: number = RUNTIME_PORT) {}
+  constructor(
+    private readonly port: number = RUNTIME_PORT,
+    private readonly clock: Clock = systemClock,
+  ) {}
 
   /** Sets the receiver. Nothing is followed before there is one. */
   onEvent(listener: (event: LogEvent) => void): void {
     this.#tell = listener;
   }
 
-  /** Until `leave`, or until another source has this id. `isNew`: no line of this journal is stored yet. */
+  /** Until `unfollow`, or until another source has this id. `isNew`: no line of this journal is stored yet. */
   follow(id: string, source: JournalSource, isNew = false): void {
-    this.leave(id);
+    this.unfollow(id);
     if (this.#tell === undefined) return;
-    const follower = new Follower(id, source, this.port, (event) => this.#tell?.(event));
+    const follower = new Follower(id, source, this.port, this.clock, (event) => this.#tell?.(event));
     this.#followed.set(id, follower);
     // The client that waits for the sandbox gets its response first.
     setImmediate(() => void follower.run(isNew));
@@ -68,60 +70,62 @@ export class GuestJournals {
   /** A few journals at a time, so that requests are served in between. Guests buffer their lines. */
   followSoon(id: string, source: JournalSource): void {
     this.#soon.set(id, source);
-    this.#turn ??= setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+    this.#turn ??= this.clock.after(JOURNAL_TURN_MS, () => this.#takeTurn());
   }
 
   #takeTurn(): void {
     this.#turn = undefined;
     for (const [id, source] of [...this.#soon].slice(0, JOURNAL_TURN)) this.follow(id, source);
-    if (this.#soon.size > 0) this.#turn = setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+    if (this.#soon.size > 0) this.#turn = this.clock.after(JOURNAL_TURN_MS, () => this.#takeTurn());
   }
 
   /** The receiver's acknowledgement of the last lines. Ignored if none is awaited. */
-  hear(id: string, after: string | null): void {
+  acknowledge(id: string, after: string | null): void {
     this.#followed.get(id)?.answer?.resolve(after);
   }
 
-  putOff(id: string): void {
-    this.#followed.get(id)?.answer?.reject(new Unanswered("put off"));
+  defer(id: string): void {
+    this.#followed.get(id)?.answer?.reject(new NotAcknowledged("deferred"));
   }
 
   /** Disconnects at once. Idempotent. */
-  leave(id: string): void {
+  unfollow(id: string): void {
     this.#soon.delete(id);
-    this.#followed.get(id)?.leave();
+    this.#followed.get(id)?.stop();
     this.#followed.delete(id);
   }
 
   /** The sandbox is about to end: lines already sent are still read. */
-  leaveSoon(id: string): void {
+  unfollowSoon(id: string): void {
     this.#soon.delete(id);
     const follower = this.#followed.get(id);
     if (follower === undefined) return;
-    setTimeout(() => {
-      follower.leave();
+    this.clock.after(JOURNAL_LAST_LINES_MS, () => {
+      follower.stop();
       if (this.#followed.get(id) === follower) this.#followed.delete(id);
-    }, JOURNAL_LAST_LINES_MS).unref();
+    });
   }
 
   close(): void {
-    clearTimeout(this.#turn);
+    this.#turn?.cancel();
     this.#soon.clear();
-    for (const id of [...this.#followed.keys()]) this.leave(id);
+    for (const id of [...this.#followed.keys()]) this.unfollow(id);
   }
 }
 
 /** Not a journal line, or too much data. */
-class Unfit extends Error {}
+class InvalidJournal extends Error {}
 
 /** The receiver did not accept the lines, or following has stopped. */
-class Unanswered extends Error {}
+class NotAcknowledged extends Error {}
 
 class Follower {
   /** The pending acknowledgement of the receiver; undefined while none is awaited. */
   answer: PromiseWithResolvers<string | null> | undefined;
-  readonly #leaving = new AbortController();
-  readonly left = this.#leaving.signal;
+  readonly #stopping = new AbortController();
+  readonly stopped = this.#stopping.signal;
+  /** The delay before the next attempt, while there is one. */
+  #delay: PromiseWithResolvers<void> | undefined;
   readonly #budget = new TokenBucket(FLOW, performance.now());
   #hasComplained = false;
 
@@ -129,26 +133,28 @@ class Follower {
     readonly id: string,
     readonly source: JournalSource,
     readonly port: number,
+    readonly clock: Clock,
     readonly emit: (event: LogEvent) => void,
   ) {}
 
-  leave(): void {
-    this.#leaving.abort();
-    this.answer?.reject(new Unanswered("left"));
+  stop(): void {
+    this.#stopping.abort();
+    this.answer?.reject(new NotAcknowledged("stopped"));
+    this.#delay?.resolve();
   }
 
   async run(isNew: boolean): Promise<void> {
     let pauseMs = JOURNAL_RETRY_MIN_MS;
-    for (let isFirst = true; !this.left.aborted; isFirst = false) {
-      const startedAt = performance.now();
+    for (let isFirst = true; !this.stopped.aborted; isFirst = false) {
+      const startedAt = this.clock.now();
       let isFit = true;
       try {
         await this.#listen(isNew && isFirst ? null : await this.#ask({ kind: "log-waits", id: this.id }));
       } catch (thrown) {
-        isFit = !(thrown instanceof Unfit);
-        if (thrown instanceof Unfit) pauseMs = await this.#reportUnfit(thrown);
+        isFit = !(thrown instanceof InvalidJournal);
+        if (thrown instanceof InvalidJournal) pauseMs = await this.#reportInvalid(thrown);
       }
-      const wasUseful = isFit && performance.now() - startedAt > JOURNAL_RETRY_MAX_MS;
+      const wasUseful = isFit && this.clock.now() - startedAt > JOURNAL_RETRY_MAX_MS;
       await this.#pause(wasUseful ? JOURNAL_RETRY_MIN_MS : Math.max(pauseMs, this.#refillMs()));
       pauseMs = wasUseful ? JOURNAL_RETRY_MIN_MS : Math.min(pauseMs * 2, JOURNAL_RETRY_MAX_MS);
     }
@@ -162,7 +168,7 @@ class Follower {
       headers: { [CONTROL_SECRET_HEADER]: this.source.secret },
       // An idle journal is silent for any length of time.
       timeout: false,
-      signal: AbortSignal.any([this.left, hangUp.signal]),
+      signal: AbortSignal.any([this.stopped, hangUp.signal]),
     });
     try {
       if (response.status === 200) this.source.settingsApplied?.();
@@ -174,52 +180,51 @@ class Follower {
   }
 
   async #read(body: ReadableStream<Uint8Array>): Promise<void> {
-    const hearing = { journal: "", seq: 0 };
+    const position = { journal: "", seq: 0 };
     const decoder = new TextDecoder();
     let rest = "";
     for await (const chunk of body) {
-      if (this.left.aborted) return;
-      if (!this.#budget.charge(chunk.length, performance.now())) throw new Unfit("more than is kept of a log");
+      if (this.stopped.aborted) return;
+      if (!this.#budget.charge(chunk.length, performance.now())) throw new InvalidJournal("more than is kept of a log");
       const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
-      if (rest.length > JOURNAL_LINE_MAX_BYTES) throw new Unfit("a line without an end");
-      const taken = lines.flatMap((line) => this.#understand(line, hearing));
+      if (rest.length > JOURNAL_LINE_MAX_BYTES) throw new InvalidJournal("a line without an end");
+      const taken = lines.flatMap((line) => this.#understand(line, position));
       if (taken.length === 0) continue;
-      const position = `${hearing.journal}:${hearing.seq}`;
+      const reached = `${position.journal}:${position.seq}`;
       // If the receiver defers (the log is not recorded yet, or too many lines wait), this throws, and the same lines
       // are read again later.
-      const after = await this.#ask({ kind: "log", id: this.id, lines: taken, position });
-      if (after !== position) return;
+      const after = await this.#ask({ kind: "log", id: this.id, lines: taken, position: reached });
+      if (after !== reached) return;
     }
   }
 
   /** Returns the position from which the receiver wants more. */
   async #ask(event: LogEvent): Promise<string | null> {
-    if (this.left.aborted) throw new Unanswered("left");
+    if (this.stopped.aborted) throw new NotAcknowledged("stopped");
     const answer = Promise.withResolvers<string | null>();
-    const late = setTimeout(() => answer.reject(new Unanswered("no answer in time")), JOURNAL_ANSWER_MS);
-    late.unref();
+    const late = this.clock.after(JOURNAL_ANSWER_MS, () => answer.reject(new NotAcknowledged("no answer in time")));
     this.answer = answer;
     try {
       this.emit(event);
       return await answer.promise;
     } finally {
-      clearTimeout(late);
+      late.cancel();
       this.answer = undefined;
     }
   }
 
-  #understand(text: string, hearing: { journal: string; seq: number }): LogLine[] {
+  #understand(text: string, position: { journal: string; seq: number }): LogLine[] {
     const now = Date.now();
     const line = text.length > JOURNAL_LINE_MAX_BYTES ? undefined : readJournalLine(text, now);
-    if (line === undefined) throw new Unfit("something that is not a log line");
+    if (line === undefined) throw new InvalidJournal("something that is not a log line");
     if (line.kind === "greeting") {
-      if (hearing.journal !== "") throw new Unfit("a second greeting");
-      hearing.journal = line.journal;
+      if (position.journal !== "") throw new InvalidJournal("a second greeting");
+      position.journal = line.journal;
       return [];
     }
-    if (hearing.journal === "" || line.seq <= hearing.seq) throw new Unfit("lines out of their order");
-    hearing.seq = line.seq;
+    if (position.journal === "" || line.seq <= position.seq) throw new InvalidJournal("lines out of their order");
+    position.seq = line.seq;
     return [line.kind === "entry" ? line.line : lineOfGap(line.dropped, now)];
   }
 
@@ -230,9 +235,9 @@ class Follower {
   }
 
   /** Logged once per run of a sandbox, so that a misbehaving guest cannot fill the log. */
-  async #reportUnfit(unfit: Unfit): Promise<number> {
+  async #reportInvalid(invalid: InvalidJournal): Promise<number> {
     if (!this.#hasComplained) {
-      const message = `The runtime sent ${unfit.message}; parts of this log may be missing`;
+      const message = `The runtime sent ${invalid.message}; parts of this log may be missing`;
       const line: LogLine = { at: Date.now(), level: "warn", message, fields: { logger: "sandbox" } };
       this.#hasComplained = await this.#ask({ kind: "log", id: this.id, lines: [line], position: null }).then(
         () => true,
@@ -243,7 +248,12 @@ class Follower {
   }
 
   async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.left, ref: false }).catch(() => undefined);
+    if (this.stopped.aborted) return;
+    const delay = Promise.withResolvers<void>();
+    const timer = this.clock.after(ms, delay.resolve);
+    this.#delay = delay;
+    await delay.promise;
+    timer.cancel();
   }
 }
 

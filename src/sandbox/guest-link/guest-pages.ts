@@ -54,7 +54,7 @@ export class GuestPages {
   /** Unlocks a folder that no sandbox uses any more; it may be gone. */
   async unlock(guestFolder: string): Promise<void> {
     this.#locked.delete(guestFolder);
-    await this.mounts.do({ kind: "let-go", folder: guestFolder });
+    await this.mounts.do({ kind: "unlock-folder", folder: guestFolder });
   }
 
   async #lockOnce(guestFolder: string): Promise<void> {
@@ -75,7 +75,7 @@ export class GuestPages {
     const files = ["bin", "lib"].flatMap((part) =>
       readdirSync(join(guestFolder, part)).map((name) => join(guestFolder, part, name)),
     );
-    const held = await Promise.all(files.map((path) => this.mounts.do({ kind: "hold", path })));
+    const held = await Promise.all(files.map((path) => this.mounts.do({ kind: "lock-file", path })));
     if (held.every(Boolean)) return;
     const event = "the guest cannot be locked in memory: it may answer late in a sandbox that runs out of it";
     stderrLog.write({ level: "warn", event, folder: guestFolder });

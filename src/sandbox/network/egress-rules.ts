@@ -5,7 +5,6 @@
  * Traffic that both allow always finds the relay ready: it learns of a sandbox before the firewall redirects
  * connections to it, and forgets it afterwards.
  */
-
 import { described, stderrLog } from "../../base/log.ts";
 import { KeyedQueue, SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";

@@ -1,6 +1,6 @@
 /** The thread that creates and removes interfaces: it alone enters the network namespaces of sandboxes. */
 import { answerJobs } from "../../system/job-thread.ts";
-import { Stranded } from "../../system/net/namespace-visit.ts";
+import { NamespaceNotRestored } from "../../system/net/namespace-visit.ts";
 import { type LinkJob, performLinkJob } from "./plugging.ts";
 
 declare const self: Worker;
@@ -11,5 +11,5 @@ answerJobs<LinkJob>(
     performLinkJob(job);
     return true;
   },
-  (error) => error instanceof Stranded,
+  (error) => error instanceof NamespaceNotRestored,
 );

@@ -28,7 +28,7 @@ import { namespaceSettings } from "./namespace-settings.ts";
 import { NetworkQuiesce } from "./network-quiesce.ts";
 import { OnLinkSet } from "./on-link-set.ts";
 import { INNER_INTERFACE, type OuterEnd, shaping } from "./plugging.ts";
-import { addressBefore, HOLD_COMMAND, hangUpScript, type SocketsBefore } from "./restored-plug.ts";
+import { addressBefore, closeConnectionsScript, HOLD_COMMAND, type SocketsBefore } from "./restored-plug.ts";
 import { admitAll, ruleset } from "./ruleset.ts";
 import { ANY_INTERFACE, type OpenAddress } from "./slot-chains.ts";
 import { Slots, serverNet } from "./slots.ts";
@@ -272,7 +272,7 @@ export class Network {
     // Checked only where it matters: with TCP connections there is something to close in any case.
     const connectedUdp = !before.connected && (await hasConnectedUdp(`/proc/${pid}/net`));
     const address = this.address(slot);
-    const script = hangUpScript({ address, before, connectedUdp });
+    const script = closeConnectionsScript({ address, before, connectedUdp });
     if (script !== undefined) await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "/bin/sh", "-ec", script]);
     const left = addressBefore(before, address);
     if (left !== undefined) await this.#links.do({ kind: "settle", process: `/proc/${pid}`, addressBefore: left });

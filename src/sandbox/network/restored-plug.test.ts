@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { addressBefore, HOLD_COMMAND, hangUpScript } from "./restored-plug.ts";
+import { addressBefore, closeConnectionsScript, HOLD_COMMAND } from "./restored-plug.ts";
 
 const address = "198.18.0.7";
 const same = { address, connected: false };
@@ -9,12 +9,12 @@ const OUTSIDE_SAME =
 
 test("a sandbox without connections that keeps its address needs no work", () => {
   expect(addressBefore(same, address)).toBeUndefined();
-  expect(hangUpScript({ address, before: same, connectedUdp: false })).toBeUndefined();
+  expect(closeConnectionsScript({ address, before: same, connectedUdp: false })).toBeUndefined();
 });
 
 test("packets are blocked until the connections to the outside are closed", () => {
   expect(HOLD_COMMAND[1]).toMatch(/^table inet sandlot_hold .*policy drop/);
-  const lines = hangUpScript({ address, before: elsewhere, connectedUdp: false })?.split("\n");
+  const lines = closeConnectionsScript({ address, before: elsewhere, connectedUdp: false })?.split("\n");
   expect(lines?.map((line) => line.split(" ").slice(0, 3).join(" "))).toEqual([
     "ss --kill --no-header",
     "nft delete table",
@@ -24,11 +24,11 @@ test("packets are blocked until the connections to the outside are closed", () =
 
 test("a connection from the old address to itself is inside the sandbox", () => {
   expect(addressBefore(elsewhere, address)).toBe("198.18.0.9");
-  expect(hangUpScript({ address, before: elsewhere, connectedUdp: false })).toContain("dst 198.18.0.9");
+  expect(closeConnectionsScript({ address, before: elsewhere, connectedUdp: false })).toContain("dst 198.18.0.9");
 });
 
 test("a connected UDP socket is closed, and nothing else changes", () => {
-  expect(hangUpScript({ address, before: same, connectedUdp: true })).toBe(
+  expect(closeConnectionsScript({ address, before: same, connectedUdp: true })).toBe(
     `ss --kill --no-header --tcp --udp --numeric state connected ${OUTSIDE_SAME}`,
   );
 });

@@ -39,7 +39,7 @@ interface Restored {
  * within the sandbox continue. Those to the outside are closed: their other ends have long given up, or belong to the
  * sandbox that this one was copied from. On a kernel that cannot close them, they time out.
  */
-export function hangUpScript({ address, before, connectedUdp }: Restored): string | undefined {
+export function closeConnectionsScript({ address, before, connectedUdp }: Restored): string | undefined {
   if (!before.connected && !connectedUdp) return undefined;
   const within = ["127.0.0.0/8", "[::1]", SANDBOX_ADDRESS, address, before.address].map((each) => `dst ${each}`);
   const outside = `not ( ${within.join(" or ")} )`;

@@ -8,7 +8,6 @@
  * connections. The server's own address, where the DNS relay listens, responds only to its sandboxes and to the machine
  * itself; without this rule the kernel would accept packets for it on any interface.
  */
-
 import { CLOSED_RANGES, gatewayAddress, netAddress, SLOT_RANGE } from "../../contract/address-plan.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
 import { edgeId } from "../../system/id-range.ts";

@@ -12,7 +12,6 @@
  * Everything is written as blocks: for every element that a separate command adds or deletes, nft first reads all
  * elements of all sets of the machine.
  */
-
 import { gatewayAddress, SLOT_RANGE, slotAddress } from "../../contract/address-plan.ts";
 import type { Egress, EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";

@@ -24,7 +24,7 @@ test("a ready sandbox is handed out once, and runs from then on", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await fixture.filled();
   const ids = [...fixture.machine.keys()];
-  expect([...fixture.machine.values()]).toEqual(["stands still", "stands still"]);
+  expect([...fixture.machine.values()]).toEqual(["frozen", "frozen"]);
   const given = [await ask(), await ask(), await ask()];
   expect(given.toSorted()).toEqual([...ids, "none"].toSorted());
   expect(ids.map((id) => fixture.machine.get(id))).toEqual(["runs", "runs"]);

@@ -7,7 +7,6 @@
  * sandboxes when clients leave the processors idle: a client's start and its first commands go first. It never decides
  * which requests are allowed.
  */
-
 import { Background } from "../../base/background.ts";
 import type { Clock, Timer } from "../../base/clock.ts";
 import { described, type Log } from "../../base/log.ts";

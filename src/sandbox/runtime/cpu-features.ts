@@ -8,7 +8,7 @@ export function cpuFeatures(cpuinfo = readFileSync("/proc/cpuinfo", "utf8")): st
 }
 
 /** Describes the features that this machine lacks; undefined: none. */
-export function lackOf(wanted: readonly string[], here: readonly string[]): string | undefined {
+export function missingFeatures(wanted: readonly string[], here: readonly string[]): string | undefined {
   const missing = wanted.filter((feature) => !here.includes(feature));
   return missing.length === 0 ? undefined : `this processor lacks ${missing.slice(0, 8).join(", ")}`;
 }

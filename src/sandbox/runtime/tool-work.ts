@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { freezerOf } from "../../system/cgroup/freezer.ts";
-import { leaveToMachine } from "../../system/cgroup/machine-share.ts";
+import { reserveForMachine } from "../../system/cgroup/machine-share.ts";
 import { makeParentCgroup } from "../../system/cgroup/parents.ts";
 import { endAll } from "../../system/cgroup/removal.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
@@ -21,7 +21,7 @@ export function toolCgroup(data: DataFolder, id: string, action: ToolAction): st
 export function makeParent({ cgroup }: DataFolder): void {
   if (existsSync(freezerOf(cgroup))) return;
   makeParentCgroup(cgroup);
-  leaveToMachine(cgroup);
+  reserveForMachine(cgroup);
 }
 
 /** Ends the tools of unfinished restores first; afterwards the processes they made can be found and removed. */

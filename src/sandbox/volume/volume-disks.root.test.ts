@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ManualClock } from "../../base/testing/manual-clock.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { attempt, run } from "../../system/command.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
@@ -125,14 +126,17 @@ describe("is never mounted twice", () => {
 
 test("an unused volume is unmounted, and mounted again on use", async () => {
   await files.close();
-  await files.open(10);
+  const clock = new ManualClock(0);
+  await files.open(clock);
+  const pass = () => clock.advance(3_600_000, async () => undefined);
   const name = await made("idle");
   {
     using held = await files.volumes.hold(name);
     writeFileSync(join(held.path, "x"), "x");
-    await Bun.sleep(30);
+    await pass();
     expect(mountsOf(name)).toHaveLength(1);
   }
+  await pass();
   await untilGone(name);
   using held = await files.volumes.hold(name);
   expect(readdirSync(held.path)).toEqual(["x"]);

@@ -19,6 +19,7 @@ import {
 } from "node:fs";
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
+import { type Clock, systemClock, type Timer } from "../../base/clock.ts";
 import { described, stderrLog } from "../../base/log.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
 import { scaled } from "../../base/time-factor.ts";
@@ -71,14 +72,14 @@ export class Volumes {
   private constructor(
     data: DataFolder,
     private readonly mounts: Mounts,
-    private readonly idleMs: number,
+    private readonly clock: Pick<Clock, "after">,
   ) {
     this.#folder = data.volumesFolder;
     this.#mountFolder = join(data.runFolder, "volumes");
   }
 
-  static async open(data: DataFolder, mounts: Mounts, idleMs = VOLUME_IDLE_MS): Promise<Volumes> {
-    const volumes = new Volumes(data, mounts, idleMs);
+  static async open(data: DataFolder, mounts: Mounts, clock: Pick<Clock, "after"> = systemClock): Promise<Volumes> {
+    const volumes = new Volumes(data, mounts, clock);
     mkdirSync(volumes.#folder, { recursive: true, mode: 0o700 });
     chmodSync(volumes.#folder, 0o700);
     // The mapped root of a sandbox may pass through this folder, but not list it.
@@ -132,7 +133,7 @@ export class Volumes {
   async hold(name: string): Promise<HeldVolume> {
     if (this.#closed) throw new Fault(503, "the server is stopping");
     const use = this.#useOf(requireName(name));
-    clearTimeout(use.idle);
+    use.idle?.cancel();
     use.holders++;
     using release = new DisposableStack();
     release.defer(() => {
@@ -153,7 +154,7 @@ export class Volumes {
   /** Unmounts all volumes here. Sandboxes keep their own mounts. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const { idle } of this.#uses.values()) clearTimeout(idle);
+    for (const { idle } of this.#uses.values()) idle?.cancel();
     await this.#turns.settled();
     for (const name of this.#mounted()) await this.#turns.run(name, () => this.#detach(name));
   }
@@ -224,14 +225,13 @@ export class Volumes {
 
   #releaseLater(name: string, use: Use): void {
     if (use.holders > 0 || this.#closed) return;
-    clearTimeout(use.idle);
-    use.idle = setTimeout(() => {
+    use.idle?.cancel();
+    use.idle = this.clock.after(VOLUME_IDLE_MS, () => {
       const release = this.#turns.run(name, async () => {
         if (use.holders === 0 && this.#uses.get(name) === use) await this.#detach(name);
       });
       release.catch((error: unknown) => logFailure("a volume could not be unmounted", name, error));
-    }, this.idleMs);
-    use.idle.unref();
+    });
   }
 
   #mounted(): string[] {

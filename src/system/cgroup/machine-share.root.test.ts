@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CGROUP_ROOT } from "./cgroups.ts";
-import { leaveMemoryToMachine, leaveSocketMemoryToMachine, memoryForSandboxes } from "./machine-share.ts";
+import { memoryForSandboxes, reserveMemoryForMachine, reserveSocketMemoryForMachine } from "./machine-share.ts";
 import { makeParentCgroup } from "./parents.ts";
 import { removeCgroups } from "./removal.ts";
 
@@ -24,7 +24,7 @@ test.each([
 // Guards against a process that gets its 200 MB.
 test("when all sandboxes together exceed their share, only a sandbox's process is killed", async () => {
   makeParentCgroup(`${TOP}/server`);
-  leaveMemoryToMachine(`${TOP}/server`, BOUND);
+  reserveMemoryForMachine(`${TOP}/server`, BOUND);
   const memory = existsSync(join(CGROUP_ROOT, "memory")) ? join(CGROUP_ROOT, "memory") : CGROUP_ROOT;
   const sandbox = join(memory, TOP, "server/sandbox");
   mkdirSync(sandbox);
@@ -35,7 +35,7 @@ test("when all sandboxes together exceed their share, only a sandbox's process i
 });
 
 test("a lower existing limit stays", () => {
-  leaveMemoryToMachine(`${TOP}/server`, 2 * BOUND);
+  reserveMemoryForMachine(`${TOP}/server`, 2 * BOUND);
   const files = [join(CGROUP_ROOT, "memory", TOP, "memory.limit_in_bytes"), join(CGROUP_ROOT, TOP, "memory.max")];
   expect(Number(readFileSync(files.find((path) => existsSync(path)) ?? "", "utf8"))).toBe(BOUND);
 });
@@ -63,7 +63,7 @@ test.skipIf(!existsSync(join(CGROUP_ROOT, "memory/memory.kmem.tcp.limit_in_bytes
     mkdirSync(sandbox, { recursive: true });
     // Every sandbox has this limit; the kernel counts only for cgroups that have it.
     writeFileSync(join(sandbox, "memory.kmem.tcp.limit_in_bytes"), String(GIB));
-    leaveSocketMemoryToMachine(`/${top}/server`, 4 * 1024 * 1024);
+    reserveSocketMemoryForMachine(`/${top}/server`, 4 * 1024 * 1024);
     const enter = `ip link set lo up; echo $$ > ${sandbox}/cgroup.procs && exec python3 -c '${FILL_SOCKETS}'`;
     const greedy = Bun.spawn(["unshare", "--net", "sh", "-c", enter], { stdout: "pipe", stderr: "inherit" });
     const sent = Number(await new Response(greedy.stdout).text());

@@ -25,18 +25,22 @@ export function memoryForSandboxes(totalBytes: number): number {
 }
 
 /** Limits the common parent cgroup of all servers: the first name in the path. */
-export function leaveToMachine(cgroup: string): void {
-  leaveMemoryToMachine(cgroup);
-  leaveSocketMemoryToMachine(cgroup);
+export function reserveForMachine(cgroup: string): void {
+  reserveMemoryForMachine(cgroup);
+  reserveSocketMemoryForMachine(cgroup);
 }
 
-export function leaveMemoryToMachine(cgroup: string, bytes = memoryForSandboxes(totalmem()), root = CGROUP_ROOT): void {
+export function reserveMemoryForMachine(
+  cgroup: string,
+  bytes = memoryForSandboxes(totalmem()),
+  root = CGROUP_ROOT,
+): void {
   const top = cgroup.split("/").find(Boolean) ?? "";
   limit([join(root, "memory", top, "memory.limit_in_bytes"), join(root, top, "memory.max")], bytes);
 }
 
 /** Limits socket buffers; with cgroup v2 they are part of the memory limit. */
-export function leaveSocketMemoryToMachine(
+export function reserveSocketMemoryForMachine(
   cgroup: string,
   bytes = Math.floor(totalmem() * SOCKET_MEMORY_PART),
   root = CGROUP_ROOT,

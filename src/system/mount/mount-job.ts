@@ -43,9 +43,9 @@ export type MountJob =
    */
   | { kind: "lacks-names"; index: string; names: readonly string[] }
   /** Not a mount, but as slow: locks a file in memory. Returns false where the kernel may drop it again. */
-  | { kind: "hold"; path: string }
+  | { kind: "lock-file"; path: string }
   /** Unlocks all files below a folder. */
-  | { kind: "let-go"; folder: string };
+  | { kind: "unlock-folder"; folder: string };
 
 /** Files in a sandbox's /etc that replace those of the image. */
 export interface EtcFiles {

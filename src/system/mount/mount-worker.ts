@@ -1,5 +1,4 @@
 /** The thread for blocking mount calls, so that the server's own thread never waits for a disk. */
-
 import { closeSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { answerJobs } from "../job-thread.ts";
@@ -74,9 +73,9 @@ function perform(job: MountJob): unknown {
       return syncFilesystem(job.folder);
     case "lacks-names":
       return lacksNames(job);
-    case "hold":
+    case "lock-file":
       return holdInMemory(job.path);
-    case "let-go":
+    case "unlock-folder":
       return unlockMemory(job.folder);
     default:
       return job satisfies never;

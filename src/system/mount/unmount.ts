@@ -1,3 +1,4 @@
+/** Unmounts a filesystem and waits while it is busy. */
 import { scaled } from "../../base/time-factor.ts";
 import { attempt, type CommandOptions, commandFailed } from "../command.ts";
 

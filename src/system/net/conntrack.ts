@@ -3,7 +3,6 @@
  * scans the whole table, which all networks of the machine share: half a millisecond, and 0.3 ms more for each thousand
  * flows.
  */
-
 import { SystemError } from "../../base/c-library.ts";
 import { Fault } from "../../contract/fault.ts";
 import { attribute, attributesOf, endOfList, NETLINK_NETFILTER, NetlinkSocket, nested } from "./netlink.ts";

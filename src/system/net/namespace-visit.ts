@@ -14,8 +14,8 @@ const libc = onFirstUse({ setns: { args: [FFIType.i32, FFIType.i32], returns: FF
 const CLONE_NEWNET = 0x40000000;
 
 /** The thread could not return and has to end. */
-export class Stranded extends Error {
-  override readonly name = "Stranded";
+export class NamespaceNotRestored extends Error {
+  override readonly name = "NamespaceNotRestored";
 }
 
 /** `fd` is the open namespace. The work must be synchronous. */
@@ -37,5 +37,5 @@ export function visit<T>(fd: number, work: () => T): T {
 function comeBack(own: number): void {
   for (let tries = 0; tries < RETURN_TRIES_MAX; tries++) if (libc().setns(own, CLONE_NEWNET) === 0) return;
   const { message } = new SystemError("setns", errorNumber());
-  throw new Stranded(`a thread could not leave a sandbox's network namespace: ${message}`);
+  throw new NamespaceNotRestored(`a thread could not leave a sandbox's network namespace: ${message}`);
 }

@@ -3,7 +3,6 @@
  * queue up and go together in the next transaction. Only if that fails is each tried separately, so that no caller
  * fails because of another.
  */
-
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { run } from "../command.ts";

@@ -22,7 +22,7 @@ const request: CreateSandbox = { ...closed, egress: "open" };
 const { kind } = request;
 
 /** A listener that keeps a table of the events it receives. */
-class Heard {
+class ReceivedEvents {
   readonly endpoints = new Map<string, Endpoint>();
   readonly lost: string[] = [];
   readonly events: HostEvent[] = [];
@@ -62,7 +62,7 @@ const bare: Record<string, () => Subject> = {
       process.kill(pid, "SIGKILL");
     },
   }),
-  "memory host": () => {
+  "fake host": () => {
     const host = new FakeHost({ images: [BASE_IMAGE] });
     const built = host.buildAs;
     const sleeps = ({ steps }: BuildRequest) => steps.some(({ type }) => type === "run");
@@ -95,11 +95,11 @@ client.makefile().readline()
 client.sendall(str(share).encode())`;
 
 describe.each(Object.keys(subjects))("%s", (name) => {
-  const subject = (): Subject & { received: Heard } => {
+  const subject = (): Subject & { received: ReceivedEvents } => {
     const make = subjects[name];
     if (make === undefined) throw new Error(name);
     const { host, lose } = make();
-    const received = new Heard();
+    const received = new ReceivedEvents();
     host.events((event) => received.take(event));
     return { host, lose, received };
   };
@@ -116,7 +116,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   test("a new listener replaces the earlier one, and gets the inventory first", async () => {
     const { host, received: first } = subject();
     const { id } = await host.create(request);
-    const second = new Heard();
+    const second = new ReceivedEvents();
     host.events((event) => second.take(event));
     expect(second.events).toMatchObject([{ kind: "inventory", reachable: [{ id }] }]);
     await host.destroy(id);

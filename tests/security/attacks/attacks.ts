@@ -3,7 +3,6 @@
  * `inside`, under the same numbers; the others are tests, named here by file and title. attack-table.ts makes the table
  * in docs/security.md from this list and the findings.
  */
-
 import { ATTACKS_FROM_INSIDE } from "./attacks-from-inside.ts";
 import { ATTACKS_ON_SERVER } from "./attacks-on-server.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Lines of the server's log for people. docs/monitoring.md describes the lines. Clients choose parts of some, such as
- * paths, and a file may come from another machine.
+ * Lines of the server's log in readable form. docs/monitoring.md describes the lines. Clients choose parts of some,
+ * such as paths, and a file may come from another machine.
  */
 import { printable } from "../../../base/printable.ts";
 

@@ -1,4 +1,4 @@
-/** `sandlot logs`: the server's log for people, from the running server, the journal, a file or standard input. */
+/** `sandlot logs`: the server's readable log, from the running server, the journal, a file or standard input. */
 import { createReadStream, statSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";

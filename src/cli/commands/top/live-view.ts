@@ -1,5 +1,4 @@
 /** The live view of `sandlot top`: draws the table again and again, and acts on keys. */
-
 import { printable } from "../../../base/printable.ts";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import { Fault } from "../../../contract/fault.ts";

@@ -1,6 +1,7 @@
 /**
  * The admin socket: HTTP for the commands of the machine's operator, on a Unix socket that only root can reach. It
- * needs no key and covers the sandboxes of all teams. It is no stable interface: the commands come with the server.
+ * needs no key and covers the sandboxes of all teams. Its form may change with each version: the commands are part
+ * of the same package.
  */
 import { chmodSync, mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";

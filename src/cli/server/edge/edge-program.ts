@@ -8,7 +8,7 @@ import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../../edge/limits.ts";
 import { EdgeProcess } from "../../../edge/process/edge-process.ts";
 import { Splicer } from "../../../edge/splice/splicer.ts";
 import { boundReceived, boundUnsent, withoutPacing } from "../../../edge/splice/system-calls.ts";
-import { leadToNewest } from "../../../tls/shared-port.ts";
+import { routeToNewestListener } from "../../../tls/shared-port.ts";
 
 const out = Bun.stdout.writer();
 const edge = new EdgeProcess({
@@ -16,7 +16,7 @@ const edge = new EdgeProcess({
     out.write(line);
     void out.flush();
   },
-  leadToNewest,
+  routeToNewestListener,
   sockets: { staysOnMachine: withoutPacing, boundUnsent, boundReceived },
   // The server bundles it into a folder beside that of this program.
   splice: new Splicer(join(dirname(import.meta.dir), "splice", "splice.js")),

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import net from "node:net";
 import { unchunked } from "../../../base/testing/unchunked.ts";
-import { until } from "../../../base/testing/until.ts";
+import { until, untilStill } from "../../../base/testing/until.ts";
 import { hostOf } from "../../../edge/testing/edge-under-test.ts";
 import { StartedEdge } from "../../testing/started-edge.ts";
 
@@ -310,15 +310,7 @@ describe("a response", () => {
       client.ask("GET");
       await until("it has begun", () => client.gotBytes > 4 * MIB);
       client.socket.pause();
-      let before = -1;
-      await until("nothing moves", async () => {
-        const now = sent?.writableLength ?? -1;
-        const isStill = now === before;
-        before = now;
-        await Bun.sleep(200);
-        return isStill;
-      });
-      expect(sent?.writableLength).toBeGreaterThan(HELD_MAX_BYTES / 2);
+      expect(await untilStill(() => sent?.writableLength ?? 0)).toBeGreaterThan(HELD_MAX_BYTES / 2);
       client.socket.destroy();
       await allClosed();
     },

@@ -13,7 +13,7 @@ export class Expiry {
   #armedFor = Number.POSITIVE_INFINITY;
   #timer: Timer | undefined;
   #closed = false;
-  /** Times of failed attempts. The store may have made their changes all the same. */
+  /** Times of failed attempts. The store may have made their changes nevertheless. */
   readonly #inDoubt = new Set<number>();
 
   /** `onTaken` gets the sandboxes that expiry has moved to `killing` or `pausing`. */

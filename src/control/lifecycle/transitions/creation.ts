@@ -1,5 +1,4 @@
 /** Creates sandboxes, from a template or as copies of a running sandbox. */
-
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, SandboxKind } from "../../../contract/internal/host.ts";

@@ -4,7 +4,6 @@
  * the next run on. Where the host may enforce other rules, it gets the row's rules again until that succeeds. Changes
  * of one sandbox run one after the other, so the last change confirmed to a client holds.
  */
-
 import { KeyedLimit } from "../../../base/keyed-limit.ts";
 import { described } from "../../../base/log.ts";
 import { RetryQueue } from "../../../base/retry-queue.ts";

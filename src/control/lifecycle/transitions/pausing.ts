@@ -2,7 +2,6 @@
  * Pauses sandboxes. A client's pause runs at once and reports its failure. A pause at the end of a timeout is queued;
  * when it fails it is postponed a few times before the memory is given up. After a failure the sandbox keeps running.
  */
-
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
@@ -110,7 +109,7 @@ export class Pausing {
       listener.warn(back, note);
       listener.onEvent("updated", back, note);
     }
-    await this.core.backInRunning(back);
+    await this.core.finishReturnToRunning(back);
   }
 
   /** False: a kill was requested meanwhile, and the sandbox is ended now. */

@@ -145,7 +145,7 @@ export class Resuming {
     }
     log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: options.memory });
     listener.onEvent("resumed", running, options.note);
-    await this.core.backInRunning(running);
+    await this.core.finishReturnToRunning(running);
     if (!reachability.isUp(running.id)) throw beingEnded(running.id);
     return running;
   }

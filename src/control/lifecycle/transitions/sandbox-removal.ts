@@ -3,7 +3,6 @@
  * the row to `killing` calls this. After a failure the row stays in `killing`, unreachable, and the removal is retried
  * until it succeeds; the next start finishes what a restart interrupts. A slow removal delays no other.
  */
-
 import { described } from "../../../base/log.ts";
 import { RetryQueue } from "../../../base/retry-queue.ts";
 import { Fault } from "../../../contract/fault.ts";

@@ -3,7 +3,6 @@
  * sandboxes boot and run the start command, which is slower. So a new checkpoint is made in the background, once per
  * build, one at a time. The build stays ready throughout.
  */
-
 import { Background } from "../../../base/background.ts";
 import { described } from "../../../base/log.ts";
 import { SerialQueue } from "../../../base/serial-queue.ts";

@@ -1,5 +1,4 @@
 /** Runs cells in a test's kernel and returns their output. */
-
 import { INTERRUPT_AGAIN_MS } from "../../context.ts";
 import type { Kernel, KernelOutput } from "../../kernel.ts";
 

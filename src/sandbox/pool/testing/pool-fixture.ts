@@ -1,5 +1,4 @@
 /** A ready pool on a fake machine: the test ends each start and moves the clock. */
-
 import type { LogEntry } from "../../../base/log.ts";
 import { ManualClock } from "../../../base/testing/manual-clock.ts";
 import type { SandboxKind } from "../../../contract/internal/host.ts";
@@ -18,7 +17,7 @@ export const PLAIN: StartSpec = { kind: KIND, checkpoint: null };
 export class PoolFixture {
   readonly clock = new ManualClock(1_000_000);
   /** The sandboxes on the fake machine. */
-  readonly machine = new Map<string, "runs" | "stands still">();
+  readonly machine = new Map<string, "runs" | "frozen">();
   /** Starts in progress. */
   readonly starts: (StartSpec & { done: PromiseWithResolvers<string> })[] = [];
   readonly entries: LogEntry[] = [];
@@ -35,7 +34,7 @@ export class PoolFixture {
         starts.push({ ...wanted, done });
         return done.promise;
       },
-      stop: async (id) => void machine.set(id, "stands still"),
+      stop: async (id) => void machine.set(id, "frozen"),
       thaw(id) {
         if (!machine.has(id)) return false;
         machine.set(id, "runs");

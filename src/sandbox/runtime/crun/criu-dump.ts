@@ -24,7 +24,7 @@ import { explain } from "./criu-error.ts";
 import { dumpRequest } from "./criu-messages.ts";
 import { CriuFailed } from "./criu-process.ts";
 import { dropMergeMarks } from "./image/image-merging.ts";
-import { mendTimers } from "./image/image-timers.ts";
+import { correctTimers } from "./image/image-timers.ts";
 import { ImageWatch } from "./image/image-watch.ts";
 import type { ReadyCriu, StartedCriu } from "./ready-criu.ts";
 
@@ -86,7 +86,7 @@ export class CriuDump implements StoppedSandbox {
 
   static async stop(request: CheckpointRequest, tools: DumpTools, earlier?: FailedTry): Promise<CriuDump> {
     const dump = new CriuDump(request, tools, await tools.ready.take(), earlier);
-    await dump.#orUndo(() => dump.#stop());
+    await dump.#undoOnFailure(() => dump.#stop());
     return dump;
   }
 
@@ -96,17 +96,17 @@ export class CriuDump implements StoppedSandbox {
 
   async write(): Promise<void> {
     const { criu, pid, ahead } = this.started;
-    await this.#orUndo(async () => {
+    await this.#undoOnFailure(async () => {
       await criu.until(WRITTEN);
       if (ahead && recordsUsage()) noteUse("helpers", processMs(pid) ?? 0);
       beginToFreeze(this.request.cgroup);
-      await mendTimers(this.request.images);
+      await correctTimers(this.request.images);
       if (this.request.sharesMemory) await dropMergeMarks(this.request.images);
     });
   }
 
   async release(): Promise<void> {
-    await this.#orUndo(async () => {
+    await this.#undoOnFailure(async () => {
       await this.started.criu.succeed();
       await this.#end();
       if (this.#earlier !== undefined) {
@@ -150,7 +150,7 @@ export class CriuDump implements StoppedSandbox {
     this.tools.ready.renewSoon();
   }
 
-  async #orUndo(step: () => Promise<void>): Promise<void> {
+  async #undoOnFailure(step: () => Promise<void>): Promise<void> {
     try {
       await step();
     } catch (cause) {

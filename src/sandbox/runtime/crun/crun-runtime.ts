@@ -5,7 +5,7 @@ import { described, stderrLog } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { cgroupLayout } from "../../../system/cgroup/cgroups.ts";
 import { thaw } from "../../../system/cgroup/freezer.ts";
-import { leaveToMachine } from "../../../system/cgroup/machine-share.ts";
+import { reserveForMachine } from "../../../system/cgroup/machine-share.ts";
 import { memoryInUse, memoryOfEach } from "../../../system/cgroup/memory-in-use.ts";
 import { removeCgroups } from "../../../system/cgroup/removal.ts";
 import type { DataFolder } from "../../../system/data-folder.ts";
@@ -30,7 +30,7 @@ import type {
   StoppedSandbox,
 } from "../runtime.ts";
 import { endRestores, makeParent, sandboxCgroups } from "../tool-work.ts";
-import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
+import { pathHasLinkFault, pathIsFileFault } from "../volume-fault.ts";
 import { CompiledFilter } from "./compiled-filter.ts";
 import { Criu } from "./criu.ts";
 import { removeRestoreFolders } from "./criu-leftovers.ts";
@@ -169,7 +169,7 @@ export class CrunRuntime implements Runtime {
   }
 
   async recover(): Promise<void> {
-    leaveToMachine(this.data.cgroup);
+    reserveForMachine(this.data.cgroup);
     await endRestores(this.data);
     removeRestoreFolders();
   }
@@ -214,7 +214,7 @@ function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | 
   const message = Fault.from(cause).message;
   if (!NO_FOLDER.test(message)) return undefined;
   const volume = volumes.find(({ inside }) => message.includes(`\`${inside.slice(1)}\``));
-  return volume && fileOnTheWay(volume.inside, cause);
+  return volume && pathIsFileFault(volume.inside, cause);
 }
 
 /** crun follows symbolic links of the image, so a volume could end up elsewhere. */
@@ -222,5 +222,5 @@ function requireInPlace(pid: number, volumes: readonly OutsideMount[]): void {
   if (volumes.length === 0) return;
   const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));
   const astray = volumes.find(({ inside }) => !there.has(inside));
-  if (astray !== undefined) throw linkOnTheWay(astray.inside);
+  if (astray !== undefined) throw pathHasLinkFault(astray.inside);
 }

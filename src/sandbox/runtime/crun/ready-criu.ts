@@ -3,6 +3,7 @@
  * it into its cgroup some more, and afterwards the kernel delays the first process that CRIU releases for about as long
  * again. A client that pauses sandboxes one at a time waits for none of that.
  */
+import { type Clock, systemClock, type Timer } from "../../../base/clock.ts";
 import type { CriuProcess } from "./criu-process.ts";
 
 /** The next one starts after this long without a call, so that it does not compete with running dumps or restores. */
@@ -23,11 +24,14 @@ export class ReadyCriu<Started extends { criu: CriuProcess } = StartedCriu> {
   #renewal: Timer | undefined;
   #isClosed = false;
 
-  constructor(private readonly start: (ahead: boolean) => Promise<Started>) {}
+  constructor(
+    private readonly start: (ahead: boolean) => Promise<Started>,
+    private readonly clock: Pick<Clock, "after"> = systemClock,
+  ) {}
 
   /** Returns the ready CRIU, or starts one now. The caller owns it. */
   async take(): Promise<Started> {
-    clearTimeout(this.#renewal);
+    this.#renewal?.cancel();
     const ready = this.#ready;
     this.#ready = undefined;
     // The reason why an early start failed may have passed.
@@ -36,20 +40,19 @@ export class ReadyCriu<Started extends { criu: CriuProcess } = StartedCriu> {
 
   /** Call this when the dump or restore is done. */
   renewSoon(): void {
-    clearTimeout(this.#renewal);
-    this.#renewal = setTimeout(() => this.#renew(), RENEW_MS);
-    this.#renewal.unref();
+    this.#renewal?.cancel();
+    if (!this.#isClosed) this.#renewal = this.clock.after(RENEW_MS, () => this.#renew());
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#renewal);
+    this.#renewal?.cancel();
     this.#isClosed = true;
     const ready = await this.#ready?.catch(() => undefined);
     await ready?.criu[Symbol.asyncDispose]();
   }
 
   #renew(): void {
-    if (this.#ready !== undefined || this.#isClosed) return;
+    if (this.#ready !== undefined) return;
     const started = this.start(true);
     this.#ready = started;
     const forget = () => {

@@ -1,5 +1,5 @@
 /** Facts that a runsc image depends on: the exact runsc version, and features that its processes may rely on. */
-import { cpuFeatures, lackOf } from "../cpu-features.ts";
+import { cpuFeatures, missingFeatures } from "../cpu-features.ts";
 import type { ImageFacts } from "../runtime.ts";
 
 // A type, not an interface, so that it is assignable to ImageFacts.
@@ -20,7 +20,7 @@ export function mismatch(written: ImageFacts, here: RunscFacts): string | undefi
   }
   // runsc guarantees no compatibility between versions.
   if (written.runsc !== here.runsc) return `it was written by runsc ${written.runsc}, here is ${here.runsc}`;
-  return lackOf(written.cpuFeatures, here.cpuFeatures);
+  return missingFeatures(written.cpuFeatures, here.cpuFeatures);
 }
 
 function areOfRunsc(facts: ImageFacts): facts is RunscFacts {

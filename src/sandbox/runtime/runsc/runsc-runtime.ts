@@ -30,7 +30,7 @@ import type {
   StoppedSandbox,
 } from "../runtime.ts";
 import { endRestores, makeParent, sandboxCgroups, toolCgroup, waitForDump } from "../tool-work.ts";
-import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
+import { pathHasLinkFault, pathIsFileFault } from "../volume-fault.ts";
 import { mismatch, runscFacts } from "./image-facts.ts";
 import { Runsc } from "./runsc.ts";
 import { explain } from "./runsc-error.ts";
@@ -107,7 +107,7 @@ export class RunscRuntime implements Runtime {
     await this.#requireTool();
     const { id, pid, cgroup, folder, images, bounds } = request;
     const undo = () => this.unfreeze(id, cgroup);
-    const orUndo = async (step: () => Promise<void>) => {
+    const undoOnFailure = async (step: () => Promise<void>) => {
       try {
         await step();
       } catch (cause) {
@@ -118,18 +118,18 @@ export class RunscRuntime implements Runtime {
         throw explain(cause);
       }
     };
-    await orUndo(async () => {
+    await undoOnFailure(async () => {
       await this.#runsc.pause(id);
       bounds.requireRoom();
     });
     return {
       givenUp: AbortSignal.timeout(bounds.maxMs + IMAGE_STOP_MS),
       write: () =>
-        orUndo(async () => {
+        undoOnFailure(async () => {
           await this.#runsc.checkpoint(id, images, bounds.maxMs + IMAGE_STOP_MS);
           copyFileSync(join(folder, "config.json"), join(images, SPEC_FILE));
         }),
-      release: () => orUndo(() => freeze(cgroup)),
+      release: () => undoOnFailure(() => freeze(cgroup)),
       undo,
     };
   }
@@ -217,8 +217,8 @@ function requireFolders(root: string, volumes: readonly OutsideMount[]): void {
       path = join(path, name);
       const found = lstatSync(path, { throwIfNoEntry: false });
       if (found === undefined) break;
-      if (found.isSymbolicLink()) throw linkOnTheWay(inside);
-      if (!found.isDirectory()) throw fileOnTheWay(inside);
+      if (found.isSymbolicLink()) throw pathHasLinkFault(inside);
+      if (!found.isDirectory()) throw pathIsFileFault(inside);
     }
   }
 }

@@ -3,7 +3,6 @@
  * and serves a socket that only the server reaches: the operation is the path, its arguments are JSON in the query,
  * file bytes are the body. It ends with the server, when its standard input closes.
  */
-
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { EntryAttributes, EntryOptions } from "../../../contract/internal/volume-content.ts";

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import type { Clock } from "../../../base/clock.ts";
 import { DataFolder } from "../../../system/data-folder.ts";
 import { Mounts } from "../../../system/mount/mounts.ts";
 import { VolumeContentProcesses } from "../content.ts";
@@ -31,9 +32,9 @@ export class VolumesOfFile {
     });
   }
 
-  async open(idleMs?: number): Promise<void> {
+  async open(clock?: Clock): Promise<void> {
     this.mounts = new Mounts();
-    this.volumes = await Volumes.open(this.data, this.mounts, idleMs);
+    this.volumes = await Volumes.open(this.data, this.mounts, clock);
     this.content = new VolumeContentProcesses(this.volumes, join(this.data.runFolder, "volume-content"));
   }
 

@@ -1,7 +1,7 @@
 /** Facts that a CRIU image depends on: tool and kernel versions, and features that its processes may rely on. */
 import { release } from "node:os";
 import { type CgroupLayout, cgroupLayout } from "../../../../system/cgroup/cgroups.ts";
-import { cpuFeatures, lackOf } from "../../cpu-features.ts";
+import { cpuFeatures, missingFeatures } from "../../cpu-features.ts";
 import type { ImageFacts } from "../../runtime.ts";
 
 // A type, not an interface, so that it is assignable to ImageFacts.
@@ -33,7 +33,7 @@ export function mismatch(written: ImageFacts, here: CriuFacts): string | undefin
   if (written.cgroupLayout !== here.cgroupLayout) {
     return `it was written with cgroups ${written.cgroupLayout}, here they are ${here.cgroupLayout}`;
   }
-  return lackOf(written.cpuFeatures, here.cpuFeatures);
+  return missingFeatures(written.cpuFeatures, here.cpuFeatures);
 }
 
 function areOfCriu(facts: ImageFacts): facts is CriuFacts {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { folderOfTest } from "../../../../base/testing/test-folder.ts";
 import { image, nested, number } from "../testing/criu-image.ts";
-import { mendTimers } from "./image-timers.ts";
+import { correctTimers } from "./image-timers.ts";
 import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
 const images = folderOfTest("timers");
@@ -30,9 +30,9 @@ function file({ setting, left, every }: Timer): Buffer {
   return Buffer.concat([number(1, 17), number(2, 5), nested(12, ...before, ...times)]);
 }
 
-async function mended(timer: Timer): Promise<Timer> {
+async function corrected(timer: Timer): Promise<Timer> {
   image(images, "files.img", [other, file(timer)]);
-  await mendTimers(images);
+  await correctTimers(images);
   const [untouched, message] = messagesIn(readFileSync(join(images, "files.img")));
   expect(untouched?.equals(other)).toBe(true);
   const fields = fieldsOf(fieldsOf(message ?? Buffer.alloc(0)).find((field) => field.number === 12)?.bytes ?? other);
@@ -78,14 +78,14 @@ const rows: [what: string, written: Timer, restored: Timer][] = [
 ];
 
 test.each(rows)("a timer %s", async (_what, written, restored) => {
-  expect(await mended(written)).toEqual(restored);
+  expect(await corrected(written)).toEqual(restored);
 });
 
 test("an image without such timers is not rewritten", async () => {
   image(images, "files.img", [other]);
   const path = join(images, "files.img");
   utimesSync(path, 1, 1);
-  await mendTimers(images);
+  await correctTimers(images);
   expect(statSync(path).mtimeMs).toBe(1_000);
 });
 
@@ -98,10 +98,10 @@ test("many timers do not block the event loop", async () => {
     Array.from({ length: many }, () => other),
   );
   using found = spyOn(Buffer.prototype, "readUInt32LE");
-  const mending = mendTimers(images);
+  const correcting = correctTimers(images);
   while (found.mock.calls.length === 0) await setImmediate();
   expect(found.mock.calls.length).toBeLessThan(many);
-  await mending;
+  await correcting;
 });
 
 // Guards against reading the whole file into memory.
@@ -114,7 +114,7 @@ test("a timer after more data than fits into memory is found", async () => {
   await written.write(Buffer.concat([Buffer.from("magicnum"), length(longBytes)]));
   const at = 12 + longBytes;
   await written.write(Buffer.concat([length(timer.length), timer]), 0, 4 + timer.length, at);
-  await mendTimers(images);
+  await correctTimers(images);
   const read = Buffer.alloc(timer.length);
   await written.read(read, 0, read.length, at + 4);
   expect(read.equals(file({ setting: AFTER, left: [5, 0], every: [0, 0] }))).toBe(true);
@@ -123,7 +123,7 @@ test("a timer after more data than fits into memory is found", async () => {
 test("every timer is found, wherever a read ends", async () => {
   const timer = (setting: number) => file({ setting, left: [5, 0], every: [0, 0] });
   image(images, "files.img", [other, ...Array.from({ length: 10_000 }, () => timer(AT)), other]);
-  await mendTimers(images);
+  await correctTimers(images);
   const [first, ...rest] = messagesIn(readFileSync(join(images, "files.img")));
   const last = rest.pop();
   expect([first, last].map((message) => message?.equals(other))).toEqual([true, true]);

@@ -29,14 +29,14 @@ const AT = 1;
 const AFTER = 0;
 
 /** Call this before the image has its digests. */
-export async function mendTimers(images: string): Promise<void> {
+export async function correctTimers(images: string): Promise<void> {
   await using file = await open(join(images, FILES_IMAGE), "r+");
   const window = Buffer.alloc(WINDOW_BYTES);
   for (let at = MAGIC_BYTES; ; ) {
     const { bytesRead } = await file.read(window, 0, window.length, at);
     if (bytesRead < LENGTH_BYTES) return;
-    const { isMended, next } = mendAll(window.subarray(0, bytesRead));
-    if (isMended) await file.write(window, 0, next, at);
+    const { isCorrected, next } = mendAll(window.subarray(0, bytesRead));
+    if (isCorrected) await file.write(window, 0, next, at);
     at += next;
     // Usually the whole file fits in one window.
     if (next === bytesRead && bytesRead < window.length) return;
@@ -45,22 +45,22 @@ export async function mendTimers(images: string): Promise<void> {
 }
 
 /** `next` is the offset of the first incomplete message; one longer than the buffer is skipped. */
-function mendAll(messages: Buffer): { isMended: boolean; next: number } {
-  let isMended = false;
+function mendAll(messages: Buffer): { isCorrected: boolean; next: number } {
+  let isCorrected = false;
   let next = 0;
   while (next + LENGTH_BYTES <= messages.length) {
     const from = next + LENGTH_BYTES;
     const to = from + messages.readUInt32LE(next);
-    if (to > messages.length) return { isMended, next: next === 0 ? to : next };
+    if (to > messages.length) return { isCorrected, next: next === 0 ? to : next };
     const timer = fieldsOf(messages.subarray(from, to)).find(({ number }) => number === TIMER)?.bytes;
-    if (timer !== undefined && mend(timer)) isMended = true;
+    if (timer !== undefined && correct(timer)) isCorrected = true;
     next = to;
   }
-  return { isMended, next };
+  return { isCorrected, next };
 }
 
 /** Changes the entry in place. */
-function mend(timer: Buffer): boolean {
+function correct(timer: Buffer): boolean {
   const fields = fieldsOf(timer);
   const isZero = (...numbers: number[]) => numbers.every((number) => numberIn(fields, number) === 0);
   const hasRunOut = isZero(LEFT_SECONDS, LEFT_NANOSECONDS) && !isZero(EVERY_SECONDS, EVERY_NANOSECONDS);
