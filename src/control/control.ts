@@ -46,6 +46,8 @@ export interface Control {
    * counted.
    */
   handle(request: Request, client?: Client): Promise<Response>;
+  /** The endpoints, each as `METHOD /path`. */
+  endpoints: readonly string[];
   /** The interface of the edge. */
   directory: Directory;
   operator: Operator;
@@ -122,6 +124,7 @@ export function createControl(services: ControlServices): Control {
         underWay.delete(response);
       }
     },
+    endpoints: routes.map(({ method, path }) => `${method} ${path}`),
     operator: new Operator({ store, lifecycle, audit, isReady }),
     directory: {
       follow: (listener) => lifecycle.followRoutes(listener),
