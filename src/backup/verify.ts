@@ -1,4 +1,4 @@
-/** Checks the backups of a repository: that there are some, that each is whole, and that all data matches its digests. */
+/** Checks that a repository has backups, that each is whole, and that all data matches its digests. */
 import { backupsAmong, CONTENTS, parseContents, requireComplete } from "./contents.ts";
 import type { Repository } from "./repository.ts";
 
