@@ -1,6 +1,7 @@
 /**
  * `npm run release -- VERSION`: runs the check, sets the version, dates the changelog, makes the files of the release in
- * `dist`, commits and tags. It pushes and publishes nothing. With --dry-run it restores the sources instead of committing.
+ * `dist`, commits and tags. A second commit sets the version of the work after it, such as 0.3.0-dev, so that no other
+ * program has a released version. It pushes and publishes nothing. With --dry-run it restores the sources instead.
  * `npm run release -- --files` only makes the files of the present version, as the workflow of a tag does.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -40,12 +41,14 @@ async function main(args: string[]): Promise<void> {
   requireClean();
   let isDone = false;
   try {
-    run(["npm", "version", version, "--no-git-tag-version", "--allow-same-version", "--ignore-scripts"]);
+    setVersion(version);
     writeFileSync(CHANGELOG, withRelease(changelog, version, new Date().toISOString().slice(0, 10)));
     await makeFiles(version);
     if (!dryRun) {
       run(["git", "commit", "--quiet", "--all", `--message=Release ${version}`]);
       run(["git", "tag", "--annotate", `v${version}`, `--message=Sandlot ${version}`]);
+      setVersion(versionAfter(version));
+      run(["git", "commit", "--quiet", "--all", `--message=Begin ${versionAfter(version)}`]);
     }
     isDone = !dryRun;
   } finally {
@@ -74,7 +77,16 @@ function requireClean(): void {
   if (changed !== "") throw new Refusal(`these files are not committed:\n${changed}\nFIX: commit or remove them`);
 }
 
-/** The present version itself may be released if it has no tag. */
+/** The version of the work after a release: before the next minor version. */
+function versionAfter(version: string): string {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  return `${major}.${minor + 1}.0-dev`;
+}
+
+function setVersion(version: string): void {
+  run(["npm", "version", version, "--no-git-tag-version", "--ignore-scripts"]);
+}
+
 function requireNew(version: string): void {
   const tag = `v${version}`;
   if (run(["git", "tag", "--list", tag]).trim() !== "") throw new Refusal(`there is a tag ${tag} already`);
@@ -82,7 +94,8 @@ function requireNew(version: string): void {
     throw new Refusal(`CHANGELOG.md has the version ${version} already`);
   }
   const present = presentVersion();
-  if (Bun.semver.order(version, present) < 0) throw new Refusal(`${version} is lower than the present ${present}`);
+  if (Bun.semver.order(version, present) <= 0)
+    throw new Refusal(`${version} is not higher than the present ${present}`);
 }
 
 function presentVersion(): string {

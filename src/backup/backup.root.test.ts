@@ -44,6 +44,7 @@ import {
 import { Repository } from "./repository.ts";
 import { restore } from "./restore.ts";
 import { makeQuickRepository, PASSWORD } from "./testing/quick-repository.ts";
+import { verify } from "./verify.ts";
 
 const TOOLS = new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot");
 const folder = mkdtempSync(join(tmpdir(), "sandlot-backup-"));
@@ -64,6 +65,13 @@ async function backedUp(): Promise<number> {
   const lines: string[] = [];
   expect(await backUp(server, repository(), { init: true, keepDays: 1 }, (line) => lines.push(line))).toBe(true);
   return Number(/([\d.]+) MiB were sent/.exec(lines.join())?.[1]);
+}
+
+/** Whether `sandlot verify` succeeds, and its last lines. */
+async function verified(): Promise<[boolean, string]> {
+  const lines: string[] = [];
+  const isGood = await verify(repository(), (line) => lines.push(line));
+  return [isGood, lines.join("\n")];
 }
 
 /** A stand-in for restic that runs a line of shell before it. */
@@ -149,6 +157,12 @@ describe("a backup", () => {
     makeQuickRepository(target);
   });
 
+  test("is missed by verify in a repository with only the remains of one", async () => {
+    await repository().saveOutput("/file", ["echo", "remains"], [PART_TAG]);
+    expect(await verified()).toEqual([false, expect.stringContaining("there is no backup to restore")]);
+    await repository().forget((await repository().list()).map(({ id }) => id));
+  });
+
   test("is complete; a second one sends few bytes, and meanwhile a third is refused", async () => {
     expect(await backedUp()).toBeWithin(8, 12);
     const second = backedUp();
@@ -184,6 +198,7 @@ describe("a backup", () => {
     const after = await repository().list();
     expect(after).toHaveLength(4);
     expect(backupsAmong(after)).toEqual(newest === undefined ? [] : [newest]);
+    expect(await verified()).toEqual([true, expect.stringContaining("1 backups at")]);
     requireComplete(await contentsOf(newest?.id), after);
   });
 
@@ -219,6 +234,8 @@ describe("a backup", () => {
     ]);
     expect(Object.keys(volumes)).toEqual(["cabinet"]);
     expect(lines.join("\n")).toContain("volume damaged is missing in this backup: ");
+    const [isGood, shown] = await verified();
+    expect({ isGood, shown }).toEqual({ isGood: false, shown: expect.stringContaining("  without volume damaged") });
   });
 });
 

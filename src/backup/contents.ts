@@ -96,6 +96,19 @@ export function backupsAmong(snapshots: readonly Listed[]): Listed[] {
   return snapshots.filter(({ tags }) => tags.includes(BACKUP));
 }
 
+/** The newest backup, or the one whose id begins with `id`. Throws Fault 404 or 409 unless there is exactly one. */
+export function chosenBackup(snapshots: readonly Listed[], id: string | undefined, target: string): Listed {
+  const backups = backupsAmong(snapshots);
+  const chosen = id === undefined ? backups.slice(-1) : backups.filter((each) => each.id.startsWith(id));
+  const [found] = chosen;
+  if (found === undefined) throw new Fault(404, `there is no backup ${id ?? ""} at ${target}`);
+  if (chosen.length === 1) return found;
+  throw new Fault(
+    409,
+    `${chosen.length} backups at ${target} have an id that begins with "${id}". FIX: name more of it`,
+  );
+}
+
 /** Throws Fault 422 for a backup that this program cannot read, or that is damaged. */
 export function parseContents(text: string, storeVersionMax: number): Contents {
   const given = parsed(text);

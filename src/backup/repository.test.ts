@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BACKUP, olderThan, PART_TAG, parseContents } from "./contents.ts";
+import { BACKUP, chosenBackup, olderThan, PART_TAG, parseContents } from "./contents.ts";
 import { unpackDisk } from "./packed-disk.ts";
 import { Repository, requireTarget } from "./repository.ts";
 
@@ -74,6 +74,15 @@ test("old backups are removed as a whole, with the remains of failed ones, but n
   expect(before(3)).toEqual(["remains"]);
   expect(before(4)).toEqual(["remains", "part", "whole"]);
   expect(before(6)).toEqual(["remains", "part", "whole"]);
+});
+
+test("a restore takes the newest backup, or the only one whose id begins as asked", () => {
+  const made = (id: string) => ({ id, time: "2026-11-01T00:00:00Z", tags: [BACKUP] });
+  const all = [made("1abc"), made("12ef"), { ...made("2part"), tags: [PART_TAG] }, made("3def")];
+  const chosen = (id?: string) => chosenBackup(all, id, "/backups").id;
+  expect([chosen(), chosen("12"), chosen("1abc")]).toEqual(["3def", "12ef", "1abc"]);
+  expect(() => chosen("1")).toThrow('2 backups at /backups have an id that begins with "1". FIX: name more of it');
+  for (const id of ["2", "4"]) expect(() => chosen(id)).toThrow(`there is no backup ${id} at /backups`);
 });
 
 test("a snapshot that restic does not name is an error", async () => {

@@ -18,9 +18,9 @@ import { requireEnterable } from "../system/enterable-cache.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { unmount } from "../system/mount/unmount.ts";
 import {
-  backupsAmong,
   CONTENTS,
   type Contents,
+  chosenBackup,
   digestOf,
   FETCHED_NOTES,
   KEPT_FILES,
@@ -54,9 +54,7 @@ export async function restore(
   requireEnterable(place.cacheFolder);
   await repository.require();
   const snapshots = await repository.list();
-  const backups = backupsAmong(snapshots).filter((each) => each.id.startsWith(id ?? ""));
-  const found = backups.at(-1);
-  if (found === undefined) throw new Fault(404, `there is no backup ${id ?? ""} at ${repository.target}`);
+  const found = chosenBackup(snapshots, id, repository.target);
   const contents = parseContents(await repository.text(found.id, CONTENTS), STORE_VERSION);
   requireComplete(contents, snapshots);
   const present = await presentIn(place.cacheFolder, contents);

@@ -1,8 +1,11 @@
-/** The version of Sandlot. */
+/** The version of Sandlot that runs. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
+// Read once at the start: an upgrade replaces the file while the old server still runs.
+const text = readFileSync(join(import.meta.dir, "../../package.json"), "utf8");
+const { version: running } = JSON.parse(text) as { version: string };
+
 export function version(): string {
-  const file = readFileSync(join(import.meta.dir, "../../package.json"), "utf8");
-  return (JSON.parse(file) as { version: string }).version;
+  return running;
 }

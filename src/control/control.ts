@@ -45,6 +45,8 @@ export interface Control {
    * counted.
    */
   handle(request: Request, client?: Client): Promise<Response>;
+  /** The endpoints, each as `METHOD /path`. */
+  endpoints: readonly string[];
   /** The interface of the edge. */
   directory: Directory;
   operator: Operator;
@@ -121,6 +123,7 @@ export function createControl(services: ControlServices): Control {
         underWay.delete(response);
       }
     },
+    endpoints: routes.map(({ method, path }) => `${method} ${path}`),
     operator: new Operator({ store, lifecycle, audit, isReady }),
     directory: {
       follow: (listener) => lifecycle.followRoutes(listener),

@@ -55,12 +55,32 @@ test("creates are counted by origin, other operations by name, failures by statu
   expect(await samplesOf(metrics, "sandlot_operation_seconds_count")).toEqual(
     ["pause", "snapshot", "fork"].map((operation) => `sandlot_operation_seconds_count{operation="${operation}"} 1`),
   );
-  expect(await samplesOf(metrics, "sandlot_operation_failures_total")).toEqual([
+  const failures = await samplesOf(metrics, "sandlot_operation_failures_total");
+  expect(failures.filter((line) => !line.endsWith(" 0"))).toEqual([
     'sandlot_operation_failures_total{operation="resume",status="503"} 1',
     'sandlot_operation_failures_total{operation="destroy",status="500"} 1',
   ]);
   expect(await samplesOf(metrics, "sandlot_build_seconds_count")).toEqual([
     'sandlot_build_seconds_count{outcome="failed"} 1',
+  ]);
+});
+
+test("failures that alerts count begin at zero, for each operation and route", async () => {
+  const metrics = metricsOf();
+  metrics.watchHost({} as Host);
+  metrics.watchWakes({ wake: async () => ({}) });
+  metrics.watchRoutes(["GET /sandboxes"]);
+  const operations = ["create", "pause", "resume", "snapshot", "fork", "destroy", "build", "wake"];
+  expect(await samplesOf(metrics, "sandlot_operation_failures_total")).toEqual(
+    operations.flatMap((operation) =>
+      [500, 503, 507].map(
+        (status) => `sandlot_operation_failures_total{operation="${operation}",status="${status}"} 0`,
+      ),
+    ),
+  );
+  expect(await samplesOf(metrics, "sandlot_requests_total")).toEqual([
+    'sandlot_requests_total{route="GET /sandboxes",status="500"} 0',
+    'sandlot_requests_total{route="none",status="500"} 0',
   ]);
 });
 

@@ -23,6 +23,15 @@ const STORE_SECONDS = [0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 1];
 const START_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const DELAY_SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 
+/**
+ * Statuses that alerts count. Their series begin at zero: Prometheus sees no increase in a series whose first sample
+ * is already a burst of failures.
+ */
+const ALERTED_STATUSES = ["500", "503", "507"];
+const ALERTED_REQUEST_STATUS = "500";
+/** Stands for requests that no route matches. */
+const NO_ROUTE = "none";
+
 /** Values of labels that depend on teams, templates or texts in the code. */
 export const METRIC_TEAMS_MAX = 50;
 export const METRIC_TEMPLATES_MAX = 50;
@@ -199,6 +208,7 @@ export class ServerMetrics {
       snapshot: copying,
       destroy: "destroy",
     } as const;
+    this.#beginFailures("create", "pause", "resume", "snapshot", "fork", "destroy", "build");
     wrapCalls(host, { ...names, build: "build" }, (operation, work) =>
       timed(work, (seconds, result, failure) => {
         if (failure !== undefined) return this.#fail(operation, failure);
@@ -211,6 +221,7 @@ export class ServerMetrics {
 
   /** Counts wakes by traffic. */
   watchWakes(directory: { wake(...args: never[]): Promise<object> }): void {
+    this.#beginFailures("wake");
     wrapCalls(directory, { wake: "wake" }, (operation, work) =>
       timed(work, (seconds, result, failure) => {
         if (failure !== undefined) this.#fail(operation, failure);
@@ -231,10 +242,17 @@ export class ServerMetrics {
     );
   }
 
+  /** Begins the counts of these routes, which countLogEntry continues. */
+  watchRoutes(routes: readonly string[]): void {
+    for (const route of [...routes, NO_ROUTE]) {
+      this.#requests.inc({ route: this.#routes.of(route), status: ALERTED_REQUEST_STATUS }, 0);
+    }
+  }
+
   /** Counts requests by their log lines, and all other warnings and errors. */
   countLogEntry({ level, event, route, status, ms }: LogEntry): void {
     if (event === "request") {
-      const name = this.#routes.of(typeof route === "string" ? route : "none");
+      const name = this.#routes.of(typeof route === "string" ? route : NO_ROUTE);
       this.#requests.inc({ route: name, status: String(status) });
       this.#requestSeconds.observe({ route: name }, Number(ms) / 1000);
     } else if (level !== "info") this.#logEvents.inc({ level, event: this.#events.of(event) });
@@ -314,6 +332,12 @@ export class ServerMetrics {
     this.#teams.reset();
     for (const [team, count] of largest(teams, METRIC_TEAMS_MAX)) this.#teams.set({ team }, count);
     this.#promised.set(promisedMB * MIB);
+  }
+
+  #beginFailures(...operations: string[]): void {
+    for (const operation of operations) {
+      for (const status of ALERTED_STATUSES) this.#failures.inc({ operation, status }, 0);
+    }
   }
 
   #fail(operation: string, failure: unknown): void {

@@ -30,7 +30,7 @@ export const builds = new Table({
   defaultWorkdir: TEXT,
   /** Variables that its sandboxes have in addition to their own. */
   envVars: json<Record<string, string>>(),
-  /** Version of the runtime in the checkpoint's memory; null: sandboxes get the server's version. */
+  /** Version of the runtime in the checkpoint's memory; null: none, so that sandboxes get the server's version. */
   guestVersion: orNull(TEXT),
   /** The command that runs in its sandboxes from the start. */
   start: { ...orNull(json<BuildStart>()), column: "start_command" },

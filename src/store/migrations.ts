@@ -389,6 +389,15 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE INDEX logins_by_age ON logins (created_at)`;
     },
   },
+  {
+    version: 14,
+    title: "the runtime version of a sandbox",
+    async apply(sql) {
+      // The version of all guests until then. Snapshots without memory get it too: no row says which they are.
+      await sql`ALTER TABLE sandboxes ADD COLUMN guest_version TEXT NOT NULL DEFAULT '0.6.13'`;
+      await sql`UPDATE builds SET guest_version = '0.6.13' WHERE checkpoint IS NOT NULL AND guest_version IS NULL`;
+    },
+  },
 ];
 
 /** Between the title of a step and the version of the program that applied it. */

@@ -52,6 +52,8 @@ const listedColumns = {
   cpuCount: INTEGER,
   memoryMB: INTEGER,
   diskSizeMB: INTEGER,
+  /** Version of the runtime in it. An older guest runs on after an upgrade of the server. */
+  guestVersion: TEXT,
 };
 const listed = new Table(listedColumns);
 
@@ -120,6 +122,7 @@ interface NewRun {
   endAt: number;
   tokens: string[];
   autoPause: boolean;
+  guestVersion: string;
 }
 
 export interface ListFilter {
@@ -224,7 +227,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
           checkpoint = CASE WHEN kill_wanted = 1 THEN checkpoint ELSE NULL END,
           checkpoint_memory = 0, paused_at = NULL, pause_failures = 0, started_at = ${to.startedAt}, end_at = ${to.endAt},
-          tokens = ${JSON.stringify(to.tokens)}, auto_pause = ${Number(to.autoPause)}
+          tokens = ${JSON.stringify(to.tokens)}, auto_pause = ${Number(to.autoPause)}, guest_version = ${to.guestVersion}
         WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`,
 
     /** `resuming` → `paused`, as before. */

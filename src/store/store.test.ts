@@ -253,7 +253,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await sandboxes.abandonResume(second))?.state).toBe("paused");
       await sandboxes.beginResume(second, "run-3");
       const third = { id: "i1", executionId: "run-3" };
-      const to = { startedAt: NOW + 1, endAt: LATER + 1, tokens: ["t"], autoPause: true };
+      const to = { startedAt: NOW + 1, endAt: LATER + 1, tokens: ["t"], autoPause: true, guestVersion: "9.9.9" };
       const running: Sandbox = { ...first, ...to, executionId: "run-3" };
       expect(await sandboxes.finishResume(third, to)).toEqual(running);
       await sandboxes.takeDue(LATER + 1);
@@ -284,7 +284,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         await sandboxes.add(aSandbox(id, { state: "resuming", checkpoint: "c1", pausedAt: NOW }));
         const run = aSandbox(id);
         await sandboxes.kill(run);
-        const fresh = { startedAt: NOW, endAt: LATER, tokens: [], autoPause: false };
+        const fresh = { startedAt: NOW, endAt: LATER, tokens: [], autoPause: false, guestVersion: "9.9.9" };
         const ended =
           id === "ifinishresume" ? await sandboxes.finishResume(run, fresh) : await sandboxes.abandonResume(run);
         expect([ended?.state, ended?.checkpoint]).toEqual(["killing", "c1"]);

@@ -45,9 +45,11 @@ test("a release is committed and tagged, with its package, parts and digests", (
   expect(first.said).toContain("3 passed, 0 failed");
   expect(first.said).toEndWith("git push origin HEAD v0.2.0\n");
   expect(git("status", "--porcelain")).toBe("");
-  expect(git("log", "-1", "--format=%s")).toBe("Release 0.2.0\n");
-  expect(git("rev-parse", "v0.2.0^{commit}")).toBe(git("rev-parse", "HEAD"));
+  expect(git("log", "-2", "--format=%s")).toBe("Begin 0.3.0-dev\nRelease 0.2.0\n");
+  expect(git("rev-parse", "v0.2.0^{commit}")).toBe(git("rev-parse", "HEAD~1"));
   expect(git("cat-file", "-t", "v0.2.0")).toBe("tag\n");
+  expect(manifest().version).toBe("0.3.0-dev");
+  git("checkout", "--quiet", "v0.2.0");
   const lock = JSON.parse(read("package-lock.json"));
   expect([manifest().version, lock.version, lock.packages[""].version]).toEqual(["0.2.0", "0.2.0", "0.2.0"]);
   expect(read("CHANGELOG.md")).toMatch(
@@ -72,6 +74,7 @@ test("a release is committed and tagged, with its package, parts and digests", (
   rmSync(at("dist"), { recursive: true });
   expect(release("--files").said).toContain(packageDigest);
   rmSync(at("dist"), { recursive: true });
+  git("checkout", "--quiet", "main");
 });
 
 describe("a release is refused", () => {
@@ -80,11 +83,27 @@ describe("a release is refused", () => {
     [["0.3"], 'a version is three numbers such as 0.2.0, not "0.3"'],
     [[], "Usage: npm run release -- VERSION"],
     [["0.3.0", "--files"], "Usage: npm run release -- VERSION"],
-    [["0.1.9"], "0.1.9 is lower than the present 0.2.0"],
+    [["0.2.9"], "0.2.9 is not higher than the present 0.3.0-dev"],
     [["0.2.0"], "there is a tag v0.2.0 already"],
     [["0.3.0"], "CHANGELOG.md has no line under Unreleased"],
   ])("%p", (args, reason) => {
     refused(args, reason);
+  });
+
+  test("of a version in the changelog, in a clone without its tag", () => {
+    const tagged = git("rev-parse", "v0.2.0").trim();
+    git("tag", "--delete", "v0.2.0");
+    refused(["0.2.0"], "CHANGELOG.md has the version 0.2.0 already");
+    git("update-ref", "refs/tags/v0.2.0", tagged);
+  });
+
+  test("of the present version", () => {
+    const sources = read("package.json");
+    writeFileSync(at("package.json"), sources.replace('"0.3.0-dev"', '"0.3.0"'));
+    commitAll();
+    refused(["0.3.0"], "0.3.0 is not higher than the present 0.3.0");
+    writeFileSync(at("package.json"), sources);
+    commitAll();
   });
 
   test("with files that are not committed", () => {
@@ -137,6 +156,13 @@ test("the changelog keeps earlier releases, and can be released as it is", () =>
   const unreleased = changesOf(own, "Unreleased");
   if (unreleased !== undefined)
     expect(changesOf(withRelease(own, "999.0.0", "2026-01-02"), "999.0.0")).toBe(unreleased);
+});
+
+test("the version of the sources is a release's only if they have no unreleased changes", () => {
+  const { version } = JSON.parse(readText("package.json")) as { version: string };
+  const own = readText("CHANGELOG.md");
+  const [, released = ""] = /^## \[(\d.*?)\]/m.exec(own) ?? [];
+  expect(Bun.semver.order(version, released)).toBe(changesOf(own, "Unreleased") === undefined ? 0 : 1);
 });
 
 function refused(args: string[], reason: string): void {

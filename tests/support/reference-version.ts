@@ -9,13 +9,16 @@ const COMMIT = "baa66937376dafa10a7a718b329969dd746004d0";
 const PROJECT = join(import.meta.dir, "../..");
 const FETCH_MS = 120_000;
 
-/** Undefined: this clone lacks the commit, and cannot fetch it. */
-export async function referenceVersion(folder: string): Promise<string | undefined> {
+/** Throws if this clone lacks the commit, and cannot fetch it. */
+export async function referenceVersion(folder: string): Promise<string> {
   const git = ["git", "-c", "safe.directory=*", "-C", PROJECT];
   if ((await attempt([...git, "cat-file", "-e", COMMIT])).exitCode !== 0) {
     // A shallow clone has only the newest commits.
     const fetch = [...git, "fetch", "--quiet", "--depth=1", "origin", COMMIT];
-    if ((await attempt(fetch, { timeoutMs: FETCH_MS })).exitCode !== 0) return undefined;
+    const { exitCode, stderr } = await attempt(fetch, { timeoutMs: FETCH_MS });
+    if (exitCode !== 0) {
+      throw new Error(`this clone lacks the commit ${COMMIT}. FIX: git fetch --unshallow. git said: ${stderr}`);
+    }
   }
   mkdirSync(folder, { recursive: true });
   const archive = [...git, "archive", COMMIT].map((word) => `'${word}'`).join(" ");

@@ -48,6 +48,11 @@ const LEFTOVERS = `
   losetup --noheadings --list
   grep sandlot <<< "$processes" | grep -v "^ *$$ "
   true`;
+/** Debian has one of these settings, Ubuntu the other or both. */
+const RESTRICTED_USERNS: Readonly<Record<string, number>> = {
+  "kernel.apparmor_restrict_unprivileged_userns": 1,
+  "kernel.unprivileged_userns_clone": 0,
+};
 const VISIT = `curl -s -o /dev/null --max-time 60 http://${PEER} && echo reached || echo refused`;
 
 function client({ url, apiKey }: Subject) {
@@ -153,9 +158,15 @@ function putVersion(version: string): string {
   return `cp -a ${installed} ${next} && ${edited} && rm -r ${installed} && mv ${next} ${installed}`;
 }
 
-/** The version of the server that runs, not of the installed program. */
-async function versionOf(machine: Subject): Promise<string | undefined> {
-  return /Sandlot ([^ ,]+)/.exec(await machine.run("sandlot status"))?.[1];
+/** The version and process of the server that runs, not of the installed program. */
+async function serverOf(machine: Subject): Promise<{ version: string | undefined; pid: string | undefined }> {
+  const [, version, pid] = /Sandlot ([^ ,]+), pid (\d+)/.exec(await machine.run("sandlot status")) ?? [];
+  return { version, pid };
+}
+
+/** Empty: the kernel has no AppArmor. */
+async function appArmorOf(machine: Subject): Promise<string> {
+  return (await machine.run("cat /sys/module/apparmor/parameters/enabled 2> /dev/null; true")).trim();
 }
 
 export const STEPS: readonly Step[] = [
@@ -166,8 +177,11 @@ export const STEPS: readonly Step[] = [
       const report = await machine.run("sandlot doctor; true");
       const problems = report.split("\n").filter((line) => /^(broken|timeout)/.test(line));
       assert.deepEqual(problems, []);
+      const appArmor = await appArmorOf(machine);
+      assert.ok(["", "Y"].includes(appArmor), `the kernel has AppArmor, but it is not enabled: ${appArmor}`);
       const degraded = report.split("\n").filter((line) => line.startsWith("degraded"));
-      return degraded.map((line) => line.split(":")[0]).join(", ") || "all ok";
+      const seen = degraded.map((line) => line.split(":")[0]).join(", ") || "all ok";
+      return `${seen}; ${appArmor === "" ? "no AppArmor" : "AppArmor enabled"}`;
     },
   },
   {
@@ -291,20 +305,21 @@ export const STEPS: readonly Step[] = [
     name: "userns",
     proves: "sandboxes start where unprivileged programs may not make user namespaces, as on Ubuntu",
     async run(machine) {
-      const names = "kernel.apparmor_restrict_unprivileged_userns=1 kernel.unprivileged_userns_clone=0";
-      const applied: string[] = [];
-      for (const setting of names.split(" ")) {
-        if (await machine.succeeds(`sysctl -q -w ${setting}`)) applied.push(setting);
-      }
-      assert.ok(applied.length > 0, "this kernel has neither setting");
+      const applied = new Map<string, string>();
       try {
+        for (const [name, value] of Object.entries(RESTRICTED_USERNS)) {
+          if (!(await machine.succeeds(`sysctl -n ${name}`))) continue;
+          const before = (await machine.run(`sysctl -n ${name}`)).trim();
+          if (await machine.succeeds(`sysctl -q -w ${name}=${value}`)) applied.set(name, before);
+        }
+        assert.ok(applied.size > 0, "this kernel has neither setting");
         const user = "setpriv --reuid=nobody --clear-groups unshare --user true";
         assert.ok(!(await machine.succeeds(user)), "the setting restricts nobody");
         await withSandbox(machine, (sandbox) => output(sandbox, "true"));
       } finally {
-        await machine.run("sysctl -q -w kernel.unprivileged_userns_clone=1; true");
+        for (const [name, before] of applied) await machine.run(`sysctl -q -w ${name}=${before}`);
       }
-      return applied.join(", ");
+      return [...applied.keys()].map((name) => `${name}=${RESTRICTED_USERNS[name]}`).join(", ");
     },
   },
   {
@@ -355,10 +370,13 @@ export const STEPS: readonly Step[] = [
     name: "upgrade",
     proves: "`sandlot install` of another version replaces the server and keeps sandboxes",
     async run(machine) {
-      const [from, to] = [await versionOf(machine), "99.0.0"];
+      const [before, to] = [await serverOf(machine), "99.0.0"];
       const seen = await survives(machine, `${putVersion(to)} && sandlot install`);
-      assert.equal(await versionOf(machine), to);
-      return `${from}, then ${to}; ${seen}`;
+      const after = await serverOf(machine);
+      assert.equal(after.version, to);
+      assert.ok(before.pid !== undefined && after.pid !== undefined);
+      assert.notEqual(after.pid, before.pid);
+      return `${before.version}, then ${to}; ${seen}`;
     },
   },
   {

@@ -1,10 +1,10 @@
 /** `sandlot backup`, `restore` and `verify`. The first two continue in a mount namespace of their own. */
 import { join } from "node:path";
 import { backUp } from "../../backup/backup.ts";
-import { backupsAmong, CONTENTS, parseContents, requireComplete } from "../../backup/contents.ts";
 import { Repository, requireTarget } from "../../backup/repository.ts";
 import { installedRestic } from "../../backup/restic-program.ts";
 import { restore } from "../../backup/restore.ts";
+import { verify as verifyBackups } from "../../backup/verify.ts";
 import { version } from "../../base/version.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ownEnv } from "../../system/command.ts";
@@ -58,25 +58,7 @@ export async function restoreWithin(config: Config, target: string, id: string |
 }
 
 export async function verify(config: Config, target: string): Promise<number> {
-  const repository = await repositoryAt(config, target);
-  await repository.require();
-  const snapshots = await repository.list();
-  const backups = backupsAmong(snapshots);
-  let incomplete = 0;
-  for (const { id, time } of backups) {
-    const line = `${id.slice(0, 8)}  ${time}`;
-    try {
-      const contents = parseContents(await repository.text(id, CONTENTS), Number.POSITIVE_INFINITY);
-      requireComplete(contents, snapshots);
-      say([line, ...contents.missing.map(({ name }) => `without ${name}`)].join("  "));
-    } catch (cause) {
-      incomplete++;
-      say(`${line}  ${cause instanceof Error ? cause.message : String(cause)}`);
-    }
-  }
-  await repository.check();
-  say(`sandlot: ${backups.length} backups at ${target}, ${incomplete} incomplete; all data matches its digests`);
-  return incomplete === 0 ? 0 : 1;
+  return (await verifyBackups(await repositoryAt(config, target), say)) ? 0 : 1;
 }
 
 async function repositoryAt(config: Config, target: string): Promise<Repository> {

@@ -1,5 +1,5 @@
 /** `sandlot install` and `sandlot uninstall`: the server as a systemd service. */
-import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -12,9 +12,11 @@ import { requireRoot } from "../prepare.ts";
 import { requireFree } from "../server/listeners.ts";
 import { runningServer } from "../server-file.ts";
 import type { Config } from "../settings/config.ts";
-import { CONFIG_FILE_DEFAULT, settingsBesideFile } from "../settings/settings.ts";
+import { CONFIG_FILE_DEFAULT } from "../settings/settings.ts";
 import { down } from "./down.ts";
-import { SERVICE, UNIT_FILE, UNIT_MARK, unitText } from "./service-unit.ts";
+import { removeUnit, requireOwnUnit } from "./service-files.ts";
+import { requireLastingFolder, requireNoTracing, requireSettingsInFile } from "./service-requirements.ts";
+import { SERVICE, UNIT_FILE, unitText } from "./service-unit.ts";
 import { setUpMachine } from "./up.ts";
 
 const PROJECT = join(import.meta.dir, "../../..");
@@ -33,6 +35,7 @@ export async function install(config: Config, bundle?: string): Promise<number> 
   requireRoot();
   requireSystemd();
   requireSettingsInFile(process.env);
+  requireNoTracing(process.env);
   requireLastingFolder(PROJECT);
   requireOwnUnit();
   await requireNoOtherServer(config);
@@ -77,9 +80,7 @@ async function removeService(withData: boolean): Promise<void> {
   requireOwnUnit();
   const isThere = existsSync(UNIT_FILE);
   if (isThere && isRunningSystemd()) await systemctl("disable", "--quiet", "--now", SERVICE);
-  rmSync(UNIT_FILE, { force: true });
-  // Changes of the operator.
-  if (withData) rmSync(`${UNIT_FILE}.d`, { recursive: true, force: true });
+  removeUnit({ changes: withData });
   if (!isRunningSystemd()) return;
   await systemctl("daemon-reload");
   // systemd remembers a failed unit without its file. It has none if the service did not fail.
@@ -110,31 +111,6 @@ function requireSystemd(): void {
     409,
     "systemd does not run on this machine, so there can be no service. FIX: let your own service manager run " +
       "`sandlot up`, and send SIGTERM to stop it",
-  );
-}
-
-/** The service does not get the environment of a shell, and the data of another server must not be removed with it. */
-function requireSettingsInFile(env: Readonly<Record<string, string | undefined>>): void {
-  const given = settingsBesideFile(env);
-  if (given.length === 0) return;
-  throw new Fault(
-    400,
-    `the service has its settings in ${CONFIG_FILE_DEFAULT} only, not in the environment (${given.join(", ")}). ` +
-      "FIX: write them into that file, and unset the variables",
-  );
-}
-
-/** npm removes the folders of `npx` at any time. */
-function requireLastingFolder(project: string): void {
-  if (!project.includes("/_npx/")) return;
-  throw new Fault(400, `${project} is a temporary folder of npx. FIX: npm install -g sandlot && sandlot install`);
-}
-
-function requireOwnUnit(): void {
-  if (!existsSync(UNIT_FILE) || readFileSync(UNIT_FILE, "utf8").startsWith(UNIT_MARK)) return;
-  throw new Fault(
-    409,
-    `${UNIT_FILE} was not written by \`sandlot install\`. FIX: systemctl disable --now ${SERVICE}, and move the file away`,
   );
 }
 

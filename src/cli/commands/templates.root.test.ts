@@ -48,6 +48,19 @@ test("sets the isolation runtime of a template, also of a built-in one", async (
   expect((await templates("wall", "base", "default")).out[0]).toContain("wall=(setting)");
 });
 
+test("changes are in the audit log", async () => {
+  const { out } = await sandlot("audit", "--limit", "6");
+  const said = out.map((line) => line.replace(/^.*root {2}sandlot /, "").replace(/team=[-0-9a-f]{36}/, "team"));
+  expect(said).toEqual([
+    `templates wall  template ${BASE}, wall by the setting`,
+    `templates wall  team  template ${WEB}, wall by the setting`,
+    `templates wall  template ${BASE}, wall crun`,
+    `templates wall  team  template ${WEB}, wall runsc`,
+    `templates ready  team  template ${WEB}, ready 0`,
+    `templates ready  team  template ${WEB}, ready 64`,
+  ]);
+});
+
 test("rejects invalid arguments and changes nothing", async () => {
   const { out: before } = await templates();
   for (const [args, message] of [

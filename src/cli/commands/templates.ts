@@ -1,9 +1,12 @@
 /** `sandlot templates …`: lists templates with disk use, ready pool and isolation runtime, and sets the last two. */
 import { join } from "node:path";
+import { systemClock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { MIB } from "../../contract/limit.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../../contract/runtime-name.ts";
 import { DEFAULT_TEAM_SLUG } from "../../control/access/people.ts";
+import { commandOrigin } from "../../control/audit/audit.ts";
+import { createIds } from "../../control/ids.ts";
 import { setKeptReady, setRuntime } from "../../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../../images/disk/stored-bytes.ts";
 import { type PoolReport, readPoolReport } from "../../sandbox/pool/pool-report.ts";
@@ -35,7 +38,13 @@ export function listTemplates(config: Config): Promise<number> {
 export function changeReady(config: Config, name: string, written: string): Promise<number> {
   const count = parseCount(written);
   return withStore(config, async (store) => {
-    const changed = await setKeptReady(store, DEFAULT_TEAM_SLUG, { written: name, count }, config.definitions);
+    const changed = await setKeptReady(
+      store,
+      DEFAULT_TEAM_SLUG,
+      { written: name, count },
+      config.definitions,
+      recording("templates ready"),
+    );
     console.log(templateLine(changed, config));
     return 0;
   });
@@ -45,11 +54,17 @@ export function changeReady(config: Config, name: string, written: string): Prom
 export function changeRuntime(config: Config, name: string, written: string): Promise<number> {
   const runtime = parseRuntimeName(written);
   return withStore(config, async (store) => {
-    console.log(templateLine(await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime), config));
+    console.log(
+      templateLine(await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime, recording("templates wall")), config),
+    );
     const steps = runtime === "runsc" ? runscSteps(config) : [];
     if (steps.some((step) => !step.done())) await prepare(config, steps);
     return 0;
   });
+}
+
+function recording(command: string) {
+  return { ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
 }
 
 /** The server's mounts are only visible in its mount namespace. */

@@ -75,6 +75,7 @@ export async function serve(config: Config): Promise<number> {
   const operated = { data, store, host, config };
   const observed = observe(operated, spans);
   const control = openControl(operated, opened);
+  observed.metrics.watchRoutes(control.endpoints);
   observed.metrics.watchWakes(control.directory);
   if (recordsAnySteps()) traceStore(store);
   await store.makeRoom().catch((error: unknown) => {

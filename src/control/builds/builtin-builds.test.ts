@@ -152,7 +152,7 @@ describe("a create from a built-in template that is not built", () => {
     await ended(ready());
     await fixture.until(() => kept() !== undefined);
     expect(kept()).toMatchObject({ count: 1, checkpoint: "start-v1" });
-    await setKeptReady(fixture.store, "default", { written: "pocket", count: 3 }, [DEFINITION]);
+    await setKeptReady(fixture.store, "default", { written: "pocket", count: 3 }, [DEFINITION], fixture.services);
     await fixture.restart();
     await fixture.until(() => kept()?.count === 3);
   });

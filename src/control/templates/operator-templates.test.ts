@@ -25,7 +25,8 @@ async function snapshot(name: string): Promise<void> {
   expect((await fixture.call("POST", `/sandboxes/${id}/snapshots`, { name })).status).toBe(201);
 }
 
-const set = (written: string, count: number) => setKeptReady(fixture.store, "default", { written, count }, []);
+const set = (written: string, count: number) =>
+  setKeptReady(fixture.store, "default", { written, count }, [], fixture.services);
 
 test("a ready number set by the command reaches the host within seconds, once", async () => {
   await snapshot("web");
@@ -59,14 +60,14 @@ test("a failed call to the host is repeated", async () => {
 
 test("sandboxes of a template use the isolation runtime that the operator chose, and so do its snapshots", async () => {
   const runtimeNameOf = (id: string) => fixture.host.requestOf(id)?.kind.wall;
-  await setRuntime(fixture.store, "default", "base", "runsc");
+  await setRuntime(fixture.store, "default", "base", "runsc", fixture.services);
   const behind = await fixture.create({ timeout: 600 });
   expect(runtimeNameOf(behind)).toBe("runsc");
   await fixture.passBy(KEPT_READY_CHECK_MS);
   expect(reported.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
   expect((await fixture.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
   // The template it was made from has another isolation runtime from now on; its memory has not.
-  await setRuntime(fixture.store, "default", "base", null);
+  await setRuntime(fixture.store, "default", "base", null, fixture.services);
   expect(runtimeNameOf(await fixture.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
   expect(runtimeNameOf(await fixture.create({ timeout: 600 }))).toBeUndefined();
 });

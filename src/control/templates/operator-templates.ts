@@ -3,6 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Template, TemplateOverview } from "../../store/templates.ts";
+import { type Recording, record } from "../audit/audit.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
 
 /**
@@ -15,6 +16,7 @@ export function setKeptReady(
   homeTeam: string,
   { written, count }: { written: string; count: number },
   definitions: readonly { id: string }[],
+  recording: Recording,
 ): Promise<TemplateOverview> {
   return store.transaction(async (tables) => {
     const { id, teamId } = await find(tables, homeTeam, written);
@@ -22,6 +24,7 @@ export function setKeptReady(
       throw new Fault(400, `"${written}" is built in; the setting SANDLOT_READY says how many of it are kept ready`);
     }
     await tables.templates.setKeptReady(id, count);
+    await record(tables, recording, { teamId, object: `template ${id}, ready ${count}` });
     return await overviewOf(tables, id, written);
   });
 }
@@ -32,10 +35,12 @@ export function setRuntime(
   homeTeam: string,
   written: string,
   runtime: RuntimeName | null,
+  recording: Recording,
 ): Promise<TemplateOverview> {
   return store.transaction(async (tables) => {
-    const { id } = await find(tables, homeTeam, written);
+    const { id, teamId } = await find(tables, homeTeam, written);
     await tables.templates.setRuntime(id, runtime);
+    await record(tables, recording, { teamId, object: `template ${id}, wall ${runtime ?? "by the setting"}` });
     return await overviewOf(tables, id, written);
   });
 }

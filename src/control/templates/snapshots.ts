@@ -52,6 +52,7 @@ export async function makeSnapshot(
     const made = await record(store, team, sandbox, {
       name,
       checkpoint,
+      memory: request.memory,
       templateId: ids.templateId(),
       buildId: ids.uuid(),
       createdBy: userId,
@@ -71,6 +72,8 @@ export async function asSnapshot(store: Tables, team: Team, templateId: string, 
 interface NewSnapshot {
   name: OwnName | undefined;
   checkpoint: string;
+  /** Whether the checkpoint has memory. */
+  memory: boolean;
   /** Id of the new template, if the name is new. */
   templateId: string;
   buildId: string;
@@ -97,6 +100,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       generation: 0,
       tags: [tag],
       envVars: sandbox.envVars,
+      guestVersion: made.memory ? sandbox.guestVersion : null,
       checkpoint,
       sourceSandbox: sandbox.id,
       volumeMounts: sandbox.volumeMounts,

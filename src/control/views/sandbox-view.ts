@@ -2,7 +2,6 @@
 import { CLIENT_ID } from "../../contract/management/identifiers.ts";
 import type { ShownNetwork } from "../../contract/management/network.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
-import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { ListedSandboxRow, Sandbox, SandboxNetwork } from "../../store/sandboxes.ts";
 import { shownState } from "../lifecycle/sandbox-status.ts";
 
@@ -11,7 +10,7 @@ export function asCreated(sandbox: Sandbox): CreatedSandbox {
     templateID: sandbox.templateId,
     sandboxID: sandbox.id,
     clientID: CLIENT_ID,
-    envdVersion: RUNTIME_VERSION,
+    envdVersion: sandbox.guestVersion,
     alias: sandbox.alias,
     envdAccessToken: newestToken(sandbox),
     trafficAccessToken: sandbox.trafficToken,
@@ -26,7 +25,7 @@ export function asListed(sandbox: ListedSandboxRow, now: number): ListedSandbox 
     templateID: sandbox.templateId,
     sandboxID: sandbox.id,
     clientID: CLIENT_ID,
-    envdVersion: RUNTIME_VERSION,
+    envdVersion: sandbox.guestVersion,
     alias: sandbox.alias,
     startedAt: new Date(sandbox.startedAt).toISOString(),
     endAt: new Date(state === "paused" ? (sandbox.pausedAt ?? sandbox.endAt) : sandbox.endAt).toISOString(),

@@ -78,6 +78,7 @@ export function aSandbox(id: string, changes: Partial<Sandbox> = {}): Sandbox {
     cpuCount: 2,
     memoryMB: 1024,
     diskSizeMB: 10_240,
+    guestVersion: "0.6.13",
     ...changes,
   };
 }

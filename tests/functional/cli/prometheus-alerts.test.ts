@@ -53,6 +53,7 @@ class Watched implements AsyncDisposable {
     const watched = new Watched();
     watched.metrics.watchHost(watched.host);
     watched.metrics.watchStore(watched.store);
+    watched.metrics.watchRoutes(["GET /sandboxes"]);
     const listen = { hostname: "127.0.0.1", port: freePort() };
     watched.#listener = await serveMetrics(listen, watched.metrics);
     watched.#url = `http://${listen.hostname}:${listen.port}/metrics`;
@@ -99,6 +100,8 @@ interface Provocation {
   alert: string;
   /** Done in each minute of those that provoke the alert. */
   provoke(watched: Watched, minute: number): unknown;
+  /** The minute of them in which the alert must fire. Default: the last. */
+  firesAt?: number;
 }
 
 const PROVOCATIONS: Provocation[] = [
@@ -124,6 +127,23 @@ const PROVOCATIONS: Provocation[] = [
   { alert: "SandlotOperationsFail", provoke: failing("resume", 500) },
   { alert: "SandlotOperationsFail", provoke: failing("create", 507) },
   { alert: "SandlotOperationsFail", provoke: failing("pause", 503) },
+  // Bursts between two scrapes, of failures that the server has never counted before.
+  {
+    alert: "SandlotOperationsFail",
+    async provoke(watched, minute) {
+      if (minute > 0) return await runHealthyMinute(watched);
+      for (let nth = 0; nth < 100; nth++) await failing("resume", 500)(watched, minute);
+    },
+    firesAt: 5,
+  },
+  {
+    alert: "SandlotRequestsFail",
+    async provoke(watched, minute) {
+      if (minute % 4 !== 0) return await runHealthyMinute(watched);
+      for (let nth = 0; nth < 100; nth++) watched.request(500);
+    },
+    firesAt: 7,
+  },
   {
     alert: "SandlotRequestsFail",
     provoke(watched) {
@@ -185,7 +205,7 @@ describe.skipIf(!LONG)("on the metrics of a server", () => {
 
   test.each(PROVOCATIONS)(
     "$alert fires when it is provoked, alone and not before",
-    async ({ alert, provoke: each }) => {
+    async ({ alert, provoke: each, firesAt = PROVOKED_MINUTES - 1 }) => {
       await using watched = await Watched.open();
       // The clock of this test would count as a delay.
       watched.metrics.close();
@@ -198,7 +218,7 @@ describe.skipIf(!LONG)("on the metrics of a server", () => {
       }
       await expectFiring(scrapes, [
         [HEALTHY_MINUTES - 1, []],
-        [scrapes.length - 1, [alert]],
+        [HEALTHY_MINUTES + firesAt, [alert]],
       ]);
     },
     TEST_MS,

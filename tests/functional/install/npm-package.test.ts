@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { LONG } from "../../../src/base/testing/long.ts";
 import { attempt, run } from "../../../src/system/command.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";
+import { readText } from "../../conventions/source-files.ts";
 import { addressOf } from "../../support/banner-of-server.ts";
 import { CACHE } from "../../support/cache.ts";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";
@@ -17,6 +18,11 @@ import { BUNDLE, PACKAGE, SANDLOT, StockMachine } from "../../support/stock-mach
 
 const TEST_MS = 600_000;
 const DOWN_MS = 120_000;
+const INSTALLED = "/usr/local/lib/node_modules/sandlot";
+/** In all, then of the packages of Bun, then of Bun for musl among them. */
+const SIZES = `cd ${INSTALLED} && du --summarize --block-size=MB .
+cd node_modules && du --summarize --total --block-size=MB @oven bun | tail -n 1
+du --summarize --total --block-size=MB @oven/*-musl 2> /dev/null | tail -n 1`;
 
 describe.skipIf(!LONG)("on a machine with Node and npm only,", () => {
   test(
@@ -25,6 +31,7 @@ describe.skipIf(!LONG)("on a machine with Node and npm only,", () => {
       const { folder, data } = foldersFor("package");
       await using machine = await StockMachine.start({ folder, isInstalled: true, same: [folder, CACHE] });
       await machine.run(["sh", "-c", "! command -v git"]);
+      await requireStatedSize(machine);
       const settings = { SANDLOT_DATA: data, SANDLOT_CACHE: CACHE };
       await useServer(machine, [SANDLOT], settings);
     },
@@ -63,6 +70,21 @@ function foldersFor(name: string): { folder: string; data: string } {
   const folder = newDataFolder(name);
   mkdirSync(folder, { recursive: true });
   return { folder, data: join(folder, "data") };
+}
+
+/** docs/install.md states the size of the package with its npm packages, of Bun in it, and of Bun for musl. */
+async function requireStatedSize(machine: StockMachine): Promise<void> {
+  const text = readText("docs/install.md").replaceAll(/\s+/g, " ");
+  const stated = [/takes at most (\d+) MB/, /at most (\d+) MB of that is Bun/, /for musl, at most (\d+) MB/];
+  const [all = 0, bun = 0, musl = 0] = (await machine.run(["sh", "-c", SIZES]))
+    .trim()
+    .split("\n")
+    .map(Number.parseFloat);
+  for (const [index, size] of [all - musl, bun - musl, ...(musl === 0 ? [] : [musl])].entries()) {
+    const most = Number(stated[index]?.exec(text)?.[1]);
+    // A figure that is far too large says nothing, either.
+    expect(size).toBeWithin(0.9 * most, most + 1);
+  }
 }
 
 /** Starts a server, uses a sandbox, ends it with `sandlot down`, and looks for what is left of it. */

@@ -2,6 +2,7 @@
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, SandboxKind } from "../../../contract/internal/host.ts";
+import { RUNTIME_VERSION } from "../../../contract/runtime/version.ts";
 import type { Build } from "../../../store/builds.ts";
 import type { Team } from "../../../store/people.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
@@ -41,8 +42,8 @@ interface Source {
   checkpoint: string | null;
   /** Only for a new sandbox of a template. */
   build?: Build;
-  /** Only for a copy: the id of the original. */
-  copyOf?: string;
+  /** Only for a copy: the original. */
+  copyOf?: Sandbox;
   /** Only if the client may repeat the request. */
   key?: CreateKey | undefined;
 }
@@ -88,7 +89,7 @@ export async function createFromSandbox(
   const makeSome = async () => {
     for (const [at, own] of left) {
       using lease = own;
-      const child = make(core, lease, { ...source, timeoutSeconds }, { kind, checkpoint, copyOf: source.id });
+      const child = make(core, lease, { ...source, timeoutSeconds }, { kind, checkpoint, copyOf: source });
       results[at] = await child.catch((error: unknown) => Fault.from(error));
     }
   };
@@ -119,6 +120,7 @@ async function make(
     volumes: hostMounts(volumeMounts),
   });
   if (build?.start && (mismatch !== undefined || checkpoint === null)) core.startRepair.noteMismatch(build, mismatch);
+  const guestVersion = mismatch === undefined ? guestVersionOf(origin, build, copyOf) : RUNTIME_VERSION;
   lease.sandboxId = id;
   // The timeout begins when the sandbox is up, however long the start took.
   const startedAt = clock.now();
@@ -141,6 +143,7 @@ async function make(
     cpuCount: kind.cpuCount,
     memoryMB: kind.memoryMB,
     diskSizeMB: kind.diskSizeMB,
+    guestVersion,
   };
   try {
     await record(core, sandbox, { isCopy: copyOf !== undefined, key });
@@ -153,8 +156,15 @@ async function make(
     throw error;
   }
   log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
-  listener.onEvent("created", sandbox, copyOf && `forked from ${copyOf}`);
+  listener.onEvent("created", sandbox, copyOf && `forked from ${copyOf.id}`);
   return sandbox;
+}
+
+/** Memory has the guest that wrote it. Without memory, or with volumes beside a start command, a sandbox boots. */
+function guestVersionOf({ volumeMounts }: RowFields, build: Build | undefined, copyOf: Sandbox | undefined): string {
+  if (copyOf !== undefined) return copyOf.guestVersion;
+  const boots = build?.checkpoint == null || (build.start !== null && volumeMounts.length > 0);
+  return (boots ? null : build.guestVersion) ?? RUNTIME_VERSION;
 }
 
 async function place(core: LifecycleCore, request: CreateSandbox): Promise<CreatedSandbox> {

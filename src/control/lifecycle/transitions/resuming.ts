@@ -5,6 +5,7 @@
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { ResumeSandbox } from "../../../contract/internal/host.ts";
+import { RUNTIME_VERSION } from "../../../contract/runtime/version.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { kindForTeam } from "../../templates/shared-memory.ts";
 import { kindOfSandbox } from "../../templates/template-lookup.ts";
@@ -85,11 +86,12 @@ export class Resuming {
     const checkpoint = begun.checkpoint ?? "";
     const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.sandboxToken()] : begun.tokens;
     const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
+    const memory = options.memory && begun.checkpointMemory;
     try {
       const request: ResumeSandbox = {
         id: begun.id,
         checkpoint,
-        memory: options.memory && begun.checkpointMemory,
+        memory,
         kind,
         envVars: begun.envVars,
         accessTokens,
@@ -110,6 +112,7 @@ export class Resuming {
         endAt: startedAt + Math.min(options.seconds, secondsMax(team)) * 1000,
         tokens: accessTokens,
         autoPause: options.autoPause ?? begun.autoPause,
+        guestVersion: memory ? begun.guestVersion : RUNTIME_VERSION,
       }),
     );
     const row = running ?? (await this.core.untilRecorded("a resume", () => store.sandboxes.byId(begun.id)));
