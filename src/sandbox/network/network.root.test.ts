@@ -15,6 +15,7 @@ const data = new DataFolder(mkdtempSync(join(tmpdir(), "sandlot-network-")));
 const way = { address: "10.0.0.5", port: 5000 };
 /** While it is so, no rule can be changed. */
 let isIll = false;
+let illCalls = 0;
 let network: Network;
 beforeAll(async () => {
   data.makeRunFolder();
@@ -22,7 +23,10 @@ beforeAll(async () => {
     data,
     undefined,
     new Firewall(async (script) => {
-      if (isIll) throw new Fault(500, "nft is ill");
+      if (isIll) {
+        illCalls++;
+        throw new Fault(500, "nft is ill");
+      }
       await nft(script);
     }),
   );
@@ -117,10 +121,12 @@ test("a slot whose rules were removed at the second attempt is not reused before
   network.beforeReuse = async () => {
     if (++requestCount === 1) await left.promise;
   };
+  illCalls = 0;
   isIll = true;
   const freed = network.free(slot);
-  await Bun.sleep(200);
+  await until("the first attempt has failed", () => illCalls > 0);
   isIll = false;
+  // Longer than the delay of a second attempt.
   await Bun.sleep(2_000);
   expect(network.freeSlots).toBe(free);
   left.resolve();
