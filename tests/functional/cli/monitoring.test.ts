@@ -2,11 +2,13 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { Sandbox, Template } from "e2b";
+import { ALL_TRAFFIC, Sandbox, Template } from "e2b";
 import { LONG } from "../../../src/base/testing/long.ts";
 import { adminCall } from "../../../src/cli/admin/admin-client.ts";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
+import { SITES } from "../../../src/host/testing/outer-network.ts";
 import { attempt } from "../../../src/system/command.ts";
+import { exchange, giveProbes } from "../../support/egress/probing.ts";
 import { LocalTerminal } from "../../support/programs/local-terminal.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
@@ -14,7 +16,7 @@ import { until } from "../../support/until.ts";
 const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
 const PAUSES = 'sandlot_requests_total{route="POST /sandboxes/{sandboxID}/pause",status="204"}';
 /** Of its own: an edge may report what another file did on its server a second later. */
-const server = serverOfFile("monitoring");
+const server = serverOfFile("monitoring", { SANDLOT_READY: "1", SANDLOT_READY_MAX: "1" });
 
 async function sandlot(...words: string[]): Promise<string> {
   const env = serverEnv(server().dataFolder);
@@ -56,6 +58,59 @@ test("sandlot metrics counts creates, pauses, resumes, forks and requests", asyn
   expect(grown('sandlot_sandboxes{state="running"}')).toBe(2);
   expect(grown("sandlot_memory_promised_bytes")).toBe(2 * 1024 ** 3);
   await Promise.all([sandbox.kill(), copy instanceof Sandbox && copy.kill()]);
+});
+
+test("sandlot metrics counts ready sandboxes, wakes, builds, failures, and decisions about names", async () => {
+  const { options, url, dataFolder, pid } = server();
+  let after = "";
+  const isReady = async () => total(await sandlot("metrics"), "sandlot_ready_pool_ready") > 0;
+  await until("a sandbox is ready", isReady);
+  const before = await sandlot("metrics");
+  const grown = (beginning: string) => total(after, beginning) - total(before, beginning);
+
+  const asleep = await Sandbox.create({ ...options, lifecycle: { onTimeout: "pause", autoResume: true } });
+  await asleep.pause();
+  // The port has no listener, which only a running sandbox can report.
+  const headers = { "E2b-Sandbox-Id": asleep.sandboxId, "E2b-Sandbox-Port": "8000" };
+  expect((await fetch(url, { headers })).status).toBe(502);
+
+  const template = (command: string) => Template().fromTemplate("base").runCmd(command);
+  await Template.build(template("true"), "counted", options);
+  await expect(Template.build(template("false"), "counted", options)).rejects.toThrow();
+
+  const broken = await Sandbox.create(options);
+  await broken.pause();
+  const checkpoints = `/proc/${pid}/root${dataFolder}/disks/checkpoints`;
+  for (const name of readdirSync(checkpoints)) rmSync(join(checkpoints, name, "disk.img"), { force: true });
+  await expect(broken.connect()).rejects.toThrow();
+  await broken.kill();
+
+  const network = { allowOut: ["allowed.test"], denyOut: [ALL_TRAFFIC] };
+  const ruled = await Sandbox.create({ ...options, network });
+  await giveProbes(ruled);
+  const visit = (name: string) => exchange(ruled, [{ address: SITES["allowed.test"], hosts: [name] }]);
+  expect((await visit("allowed.test")).flat().join()).toContain("@");
+  expect((await visit("other.test")).flat().join()).not.toContain("@");
+  const asked = "getent hosts allowed.test > /dev/null && echo answered; getent hosts other.test || echo refused";
+  expect((await ruled.commands.run(asked)).stdout).toBe("answered\nrefused\n");
+
+  // The relay reports once a second.
+  const isReported = async () => {
+    after = await sandlot("metrics");
+    return grown('sandlot_relay_connections_total{decision="forbidden"}') > 0;
+  };
+  await until("the relay has reported", isReported);
+  expect(grown('sandlot_relay_connections_total{decision="allowed"}')).toBeGreaterThan(0);
+  for (const decision of ["allowed", "forbidden"]) {
+    expect(grown(`sandlot_dns_queries_total{decision="${decision}"}`)).toBeGreaterThan(0);
+  }
+  expect(grown('sandlot_create_seconds_count{origin="ready"}')).toBeGreaterThan(0);
+  expect(grown('sandlot_operation_seconds_count{operation="wake"}')).toBe(1);
+  for (const outcome of ["ready", "failed"]) {
+    expect(grown(`sandlot_build_seconds_count{outcome="${outcome}"}`)).toBe(1);
+  }
+  expect(grown('sandlot_operation_failures_total{operation="resume"')).toBeGreaterThan(0);
+  await Promise.all([asleep.kill(), ruled.kill()]);
 });
 
 describe("sandlot top", () => {
