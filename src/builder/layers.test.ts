@@ -1,5 +1,5 @@
-/** Rewriting a layer: the old layer stays until the new one is complete. */
-import { beforeEach, expect, test } from "bun:test";
+/** Rewriting a layer: the old layer stays until the new one is complete. Removing all layers of an owner. */
+import { beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { folderOfFile } from "../base/testing/test-folder.ts";
@@ -60,6 +60,34 @@ test("a complete layer replaces the old one, which is found until then", async (
   await write("/after");
   expect(await workdirOf()).toBe("/after");
   expect(readdirSync(checkpoints.folder)).toEqual([KEY]);
+});
+
+describe("removing the layers of an owner", () => {
+  /** As version 0.1.0 wrote it. */
+  async function writeWithoutOwner(key: string): Promise<void> {
+    const draft = checkpoints.begin(key);
+    writeFileSync(draft.disk, "");
+    checkpoints.describe(draft, { format: MANIFEST_FORMAT, kind: {}, note: { bytes: 0 } } as unknown as Manifest);
+    await checkpoints.commit(key, draft, false);
+  }
+
+  const others = { context: { user: "user", home: "", workdir: "/", envVars: {} }, owner: "others", before: undefined };
+
+  test("leaves those of others", async () => {
+    await write("/before");
+    await layers.write(record, "d1", others);
+    await layers.removeOf("team");
+    expect(readdirSync(checkpoints.folder)).toEqual(["d1"]);
+    await layers.removeOf("unknown");
+    expect(readdirSync(checkpoints.folder)).toEqual(["d1"]);
+  });
+
+  test("takes those that do not name an owner, unless a build uses them", async () => {
+    await Promise.all(["used", "unused"].map(writeWithoutOwner));
+    using _build = layers.keep("used");
+    await layers.removeOf("team");
+    expect(readdirSync(checkpoints.folder)).toEqual(["used"]);
+  });
 });
 
 test("an unfinished layer is not counted or collected; that of a killed server is removed", async () => {

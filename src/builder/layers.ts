@@ -18,6 +18,8 @@ const DRAFT = "-draft";
 
 interface LayerNote {
   context: BuildContext;
+  /** Absent: written by version 0.1.0. */
+  owner?: string;
   /** Size without what it shares with the layer before it. */
   bytes: number;
 }
@@ -80,6 +82,7 @@ export class Layers {
     await this.#turns.run(key, async () => {
       const note = ({ disk }: CheckpointFolder): LayerNote => ({
         context,
+        owner,
         bytes: Math.max(0, bytesOf(disk) - this.#bytesOnDisk(before)),
       });
       await this.checkpointing.write(record, key + DRAFT, { memory: false, owner, note }, "goes on");
@@ -103,6 +106,18 @@ export class Layers {
         if (kept.seen.has(key) || this.#usedAt(key) !== usedAt) return;
         bytes -= layer.bytes;
         await this.checkpoints.remove(key);
+      });
+    }
+  }
+
+  /** Removes all layers of an owner without running builds, and unused layers that do not name their owner. */
+  async removeOf(owner: string): Promise<void> {
+    using kept = this.#leases.watch();
+    for (const key of await this.#keys()) {
+      await this.#turns.run(key, async () => {
+        const written = this.#read(key)?.note.owner;
+        const isOwn = written === owner || (written === undefined && !kept.seen.has(key));
+        if (isOwn) await this.checkpoints.remove(key);
       });
     }
   }

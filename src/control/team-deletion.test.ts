@@ -72,7 +72,7 @@ async function expectNothingLeft(tenant: Tenant): Promise<void> {
   const rows = everyRow();
   expect(marksOf(tenant).filter((mark) => rows.includes(mark))).toEqual([]);
   const { host, blobs } = fixture;
-  expect([host.running, host.checkpoints, [...host.volumes]]).toEqual([[], [], []]);
+  expect([host.running, host.checkpoints, [...host.volumes], [...host.layers]]).toEqual([[], [], [], []]);
   expect(host.images.names).toEqual(["base"]);
   expect(await blobs.list("")).toEqual([]);
 }
@@ -82,12 +82,13 @@ function asOf(tenant: Tenant) {
     fixture.call(method, path, body, { "X-API-Key": tenant.credentials.apiKey });
 }
 
-test("removes its sandboxes, templates, snapshots, volumes, uploads, keys and records, and the row last", async () => {
+test("removes its sandboxes, templates, snapshots, layers, volumes, uploads, keys and records, and the row last", async () => {
   const before = everyRow();
   expect(marksOf(red).filter((mark) => !before.includes(mark))).toEqual([red.names.hash]);
   expect((await fixture.blobs.list("")).map(({ name }) => name)).toEqual([
     `files/${red.names.teamID}/${red.names.hash}`,
   ]);
+  expect([...fixture.host.layers]).toEqual([red.names.teamID]);
   const { status, text } = await deletionOf(red);
   expect([status, JSON.parse(text)]).toEqual([202, expect.objectContaining({ slug: "red", state: "deleting" })]);
   await untilGone(red);
@@ -332,7 +333,7 @@ describe("a server that is killed", () => {
     const killed = new Killed(most);
     fixture.storeAs = (store) => killed.store(store);
     Object.assign(fixture.host, { beforeDestroy: killed.before, beforeRemoveCheckpoint: killed.before });
-    Object.assign(fixture.host, { beforeRemoveVolume: killed.before });
+    Object.assign(fixture.host, { beforeRemoveVolume: killed.before, beforeRemoveLayers: killed.before });
     await fixture.restart();
     // So that waits for what is removed in the background end.
     for (let nth = 0; nth < 6 && !killed.isOver; nth++) {
@@ -345,9 +346,8 @@ describe("a server that is killed", () => {
 
   async function restartUnharmed(tenant: Tenant): Promise<void> {
     fixture.storeAs = (store) => store;
-    for (const each of ["beforeDestroy", "beforeRemoveCheckpoint", "beforeRemoveVolume"] as const) {
-      fixture.host[each] = async () => undefined;
-    }
+    const acts = ["beforeDestroy", "beforeRemoveCheckpoint", "beforeRemoveVolume", "beforeRemoveLayers"] as const;
+    for (const each of acts) fixture.host[each] = async () => undefined;
     await fixture.restart();
     await untilGone(tenant);
     await expectNothingLeft(tenant);

@@ -86,7 +86,7 @@ export class TeamDeletion {
   }
 
   async #delete(id: string): Promise<void> {
-    const { store, builds, lifecycle, volumes, uploads, activity, log } = this.services;
+    const { store, host, builds, lifecycle, volumes, uploads, activity, log } = this.services;
     const team = await store.people.team(id);
     if (team !== undefined) {
       await builds.cancelAll(id, REASON);
@@ -94,6 +94,9 @@ export class TeamDeletion {
       const sandboxes = (await store.sandboxes.idsOfTeam(id)).length;
       if (sandboxes > 0) throw notYet(`${sandboxes} of its sandboxes`);
       for (const template of await store.templates.idsOfTeam(id)) await deleteTemplateOf(this.services, template);
+      // A build that began after the first step has ended with its template, and may have written a layer.
+      await builds.allOver(id);
+      await host.removeLayers(id);
       const left = await volumes.deleteAll(id);
       if (left > 0) throw notYet(`${left} of its volumes`);
       await uploads.removeAllOf(id);

@@ -306,6 +306,10 @@ export class Machine implements Host {
     return { images: this.parts.images.list(), layerBytes: await this.#layers.bytes() };
   }
 
+  async removeLayers(owner: string): Promise<void> {
+    await this.#layers.removeOf(owner);
+  }
+
   async removeVolume(name: string): Promise<void> {
     await this.parts.content.end(name);
     await this.parts.volumes.remove(name);

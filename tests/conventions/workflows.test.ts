@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { SYSTEMS } from "../vm/systems.ts";
 import { PROJECT, projectFiles, readText } from "./source-files.ts";
 
 const text = z.string().min(1);
@@ -28,8 +29,9 @@ const workflow = z.strictObject({
 const files = projectFiles().filter(({ path }) => path.startsWith(".github/workflows/"));
 const { scripts } = JSON.parse(readText("package.json")) as { scripts: Record<string, string> };
 
-test("there are workflows of changes and of releases", () => {
-  expect(files.map(({ path }) => path)).toEqual([".github/workflows/ci.yml", ".github/workflows/release.yml"]);
+test("there are workflows of changes, of each week and of releases", () => {
+  const names = ["ci", "long", "release"];
+  expect(files.map(({ path }) => path)).toEqual(names.map((name) => `.github/workflows/${name}.yml`));
 });
 
 test.each(files)("$path has only known keys, and runs commands that exist", ({ text: source }) => {
@@ -50,4 +52,16 @@ test("changes run .ci/run on both architectures", () => {
   const { all } = workflow.parse(Bun.YAML.parse(readText(".github/workflows/ci.yml"))).jobs;
   expect(all?.strategy?.matrix).toEqual({ system: ["ubuntu-latest", "ubuntu-24.04-arm"] });
   expect(all?.steps.at(-1)).toEqual({ run: 'sudo env "PATH=$PATH" .ci/run' });
+});
+
+test("each week the long tests, the official clients and virtual machines run", () => {
+  const { on, jobs } = workflow.parse(Bun.YAML.parse(readText(".github/workflows/long.yml")));
+  expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/^\d+ \d+ \* \* \d$/) }] });
+  const runs = Object.values(jobs).map(({ steps }) =>
+    steps.flatMap((each) => ("run" in each ? each.run : [])).join("\n"),
+  );
+  for (const command of ["SANDLOT_TEST_LONG=1 npm test", "npm run matrix", 'npm run vm -- "$SYSTEM"']) {
+    expect(runs.filter((each) => each.includes(command))).toHaveLength(1);
+  }
+  expect(jobs.vm?.strategy?.matrix).toEqual({ system: Object.keys(SYSTEMS) });
 });

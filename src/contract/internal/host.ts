@@ -134,6 +134,9 @@ export interface Host {
    */
   collectImages(keep: readonly string[]): Promise<StoredImages>;
 
+  /** Removes all layers of an owner, who has no build under way. Idempotent; an unknown owner is success. */
+  removeLayers(owner: string): Promise<void>;
+
   /**
    * Creates an empty volume of this size. Idempotent. Resolves when it is durable. Fault 507 when the machine has no
    * room for it. `VolumeContent` gives access to the content, because bytes do not pass through this interface.

@@ -106,8 +106,10 @@ export const node = z.object({
 });
 export type Node = z.infer<typeof node>;
 
+const cluster = { clusterID: z.uuid().optional().describe("Only of the node's own cluster") };
+export const nodeQuery = z.object(cluster);
 /** The status is all that can be changed; further fields of clients are ignored. */
-export const changedNode = z.object({ status: nodeStatus });
+export const changedNode = z.object({ status: nodeStatus, ...cluster });
 
 const filter = z.string().max(AUDIT_TEXT_MAX_CHARS).optional();
 

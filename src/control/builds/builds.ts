@@ -183,6 +183,12 @@ export class Builds {
     await this.#jobs.get(id)?.over.promise;
   }
 
+  /** Resolves when no build of the team is under way. Their rows say that they are over. */
+  async allOver(teamId: string): Promise<void> {
+    const jobs = [...this.#jobs.values()].filter(({ team }) => team?.id === teamId);
+    await Promise.all(jobs.map(({ over }) => over.promise));
+  }
+
   /** Stops a build whose row says that it is over. Unknown ids are ignored. */
   cancel(id: string, reason: string): void {
     const job = this.#jobs.get(id);

@@ -167,6 +167,21 @@ describe("the node", () => {
     expect((await call("POST", "/nodes/local", { status: "standby" })).status).toBe(409);
   });
 
+  test("is in its own cluster alone", async () => {
+    const [{ clusterID }] = (await call("GET", "/nodes")).body;
+    const other = fixture.ids.uuid();
+    for (const [id, reply, changed] of [
+      [clusterID, 200, 204],
+      [other, 404, 404],
+      ["other", 400, 400],
+    ]) {
+      expect((await call("GET", `/nodes?clusterID=${id}`)).status).toBe(reply);
+      expect((await call("GET", `/nodes/local?clusterID=${id}`)).status).toBe(reply);
+      expect((await call("POST", "/nodes/local", { status: "ready", clusterID: id })).status).toBe(changed);
+    }
+    expect((await call("GET", `/nodes?clusterID=${other}`)).body.message).toContain(other);
+  });
+
   test("starts nothing while it is drained, also after a restart", async () => {
     const id = await fixture.create({ timeout: 3_600 });
     const resting = await fixture.create({ timeout: 3_600 });

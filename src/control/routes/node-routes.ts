@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { MIB } from "../../contract/limit.ts";
-import { changedNode, type Node, node } from "../../contract/management/admin.ts";
+import { changedNode, type Node, node, nodeQuery } from "../../contract/management/admin.ts";
 import { quoted } from "../../contract/quoted-text.ts";
 import { type Route, route, type Services } from "./services.ts";
 
@@ -14,17 +14,21 @@ export const nodeRoutes: readonly Route[] = [
   route("GET /nodes", {
     auth: "admin",
     summary: "List the nodes: this machine",
+    query: nodeQuery,
     success: [{ status: 200, description: "One node", schema: z.array(node) }],
-    async handle(_call, services) {
+    async handle({ query }, services) {
+      requireLocalCluster(query.clusterID);
       return { body: [await asNode(services)] };
     },
   }),
   route("GET /nodes/{nodeID}", {
     auth: "admin",
     summary: "Get this machine: status, load, sandboxes",
+    query: nodeQuery,
     success: [{ status: 200, description: "The node", schema: node }],
-    async handle({ params }, services) {
+    async handle({ params, query }, services) {
       requireLocal(params.nodeID);
+      requireLocalCluster(query.clusterID);
       return { body: await asNode(services) };
     },
   }),
@@ -34,8 +38,9 @@ export const nodeRoutes: readonly Route[] = [
     body: { schema: changedNode, required: true },
     success: [{ status: 204, description: "Set; it survives a restart" }],
     errors: [409],
-    async handle({ params, body: { status } }, { lifecycle }) {
+    async handle({ params, body: { status, clusterID } }, { lifecycle }) {
       requireLocal(params.nodeID);
+      requireLocalCluster(clusterID);
       if (status !== "ready" && status !== "draining") {
         throw new Fault(409, `a node cannot be set to "${status}"; send ready or draining`);
       }
@@ -77,4 +82,9 @@ async function asNode({ store, lifecycle, machine, instanceId }: Services): Prom
 
 function requireLocal(id: string): void {
   if (id !== NODE_ID) throw new Fault(404, `there is no node ${quoted(id)}; this machine is "${NODE_ID}"`);
+}
+
+function requireLocalCluster(id = LOCAL_CLUSTER): void {
+  if (id !== LOCAL_CLUSTER)
+    throw new Fault(404, `there is no cluster ${quoted(id)}; this machine is "${LOCAL_CLUSTER}"`);
 }

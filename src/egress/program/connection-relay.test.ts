@@ -90,6 +90,7 @@ test("each request of a connection is checked, and goes to its own host", async 
   expect(output).toContain("HTTP/1.1 403 Forbidden");
   expect(output).toContain('"c.test" is not allowed by the network rules of this sandbox');
   expect(a.received() + b.received()).not.toContain("c.test");
+  expect(fixture.relay.decisions.take()).toEqual({ allowed: 2, forbidden: 1 });
 });
 
 test("pipelined requests are answered in order, including rejections", async () => {

@@ -73,8 +73,11 @@ export class HttpFlow {
     const request = requestOf(head);
     if ("refused" in request) return this.#refuse(400, request.refused);
     const host = request.host.toLowerCase();
-    const { judge } = this.flow.sandbox;
-    if (!judge.allowsName(host)) return this.#refuse(403, notAllowed(host));
+    const { judge, shared } = this.flow.sandbox;
+    if (!judge.allowsName(host)) {
+      shared.decisions.add("forbidden");
+      return this.#refuse(403, notAllowed(host));
+    }
     let upstream = this.flow.upstream;
     if (upstream === undefined || upstream.isClosed || host !== this.#host) {
       this.flow.disconnect();

@@ -71,8 +71,11 @@ export class FakeHost implements Host {
   beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
   beforeCreateVolume: (name: string) => Promise<void> = async () => undefined;
   beforeRemoveVolume: (name: string) => Promise<void> = async () => undefined;
+  beforeRemoveLayers: (owner: string) => Promise<void> = async () => undefined;
   /** Sizes by name. */
   readonly volumes = new Map<string, number>();
+  /** Owners of layers. */
+  readonly layers = new Set<string>();
   /** Every id passed to `destroy`, in order. */
   readonly destroyed: string[] = [];
   /** Concurrent calls that the interface allows but a correct caller never makes, such as two pauses of one sandbox. */
@@ -197,6 +200,7 @@ export class FakeHost implements Host {
     this.#builds.set(request.id, ending);
     try {
       const outcome = await Promise.race([ending.promise, this.buildAs(request)]);
+      if (request.steps.length > 0) this.layers.add(request.owner);
       if (!outcome.isReady) return outcome;
       this.images.add(outcome.image);
       if (outcome.checkpoint !== null) this.#addCheckpoint(outcome.checkpoint);
@@ -219,7 +223,12 @@ export class FakeHost implements Host {
     this.keptImages = keep;
     const running = [...this.#running.values()].map(({ request }) => request.kind.image);
     this.images.collect(keep, running);
-    return { images: this.images.names.map((name) => ({ name, bytes: 1 })), layerBytes: 0 };
+    return { images: this.images.names.map((name) => ({ name, bytes: 1 })), layerBytes: this.layers.size };
+  }
+
+  async removeLayers(owner: string): Promise<void> {
+    await this.beforeRemoveLayers(owner);
+    this.layers.delete(owner);
   }
 
   async createVolume(name: string, sizeMB: number): Promise<void> {

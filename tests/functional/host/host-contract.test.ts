@@ -65,7 +65,7 @@ const bare: Record<string, () => Subject> = {
   "fake host": () => {
     const host = new FakeHost({ images: [BASE_IMAGE] });
     const built = host.buildAs;
-    const sleeps = ({ steps }: BuildRequest) => steps.some(({ type }) => type === "run");
+    const sleeps = ({ steps }: BuildRequest) => steps.some((step) => step.type === "run" && step.command.startsWith("sleep"));
     host.buildAs = (wanted) => (sleeps(wanted) ? new Promise(() => undefined) : built(wanted));
     return { host, lose: async (id) => host.lose(id) };
   },
@@ -305,6 +305,19 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     // The build's own sandboxes were not announced.
     const reported = received.events.flatMap((event) => (event.kind === "reachable" ? [event.id] : []));
     expect(reported).toEqual([id]);
+  });
+
+  test("the layers of an owner are removed any number of times, and the next build does not find them", async () => {
+    const { host } = subject();
+    const ofOwner = (owner: string) => requestOf([run("true")], { owner });
+    const layerBytes = async () => (await host.collectImages([kind.image])).layerBytes;
+    const before = await layerBytes();
+    requireReady(await host.build(ofOwner("leaves")));
+    expect(await layerBytes()).toBeGreaterThan(before);
+    await host.removeLayers("unknown");
+    expect(await layerBytes()).toBeGreaterThan(before);
+    for (let times = 0; times < 2; times++) await host.removeLayers("leaves");
+    expect(await layerBytes()).toBe(before);
   });
 
   test("a cancelled build ends with the reason; cancelling it again, or an unknown one, succeeds", async () => {
