@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { join } from "node:path";
 import { ALL_TRAFFIC, Sandbox, Template } from "e2b";
 import { LONG } from "../../../src/base/testing/long.ts";
-import { adminCall } from "../../../src/cli/admin/admin-client.ts";
+import { adminCall } from "../../../src/cli/admin-client.ts";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { SITES } from "../../../src/host/testing/outer-network.ts";
 import { attempt } from "../../../src/system/command.ts";
