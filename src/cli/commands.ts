@@ -306,7 +306,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "logs [SOURCE]",
-    about: "Show the log in readable form (default: the newest lines of the running server)",
+    about: "Show the log in readable form (default: newest lines of the running server)",
     arguments: { SOURCE: "journal, a file, or - for standard input" },
     options: {
       level: { type: "string", value: "LEVEL", about: "least level: info, warn or error (default: info)" },

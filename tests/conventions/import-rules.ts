@@ -142,7 +142,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/management contract/internal base store control/parts.ts control/access
   `),
   "control/templates": list(`
-    contract contract/management contract/internal base store control/parts.ts control/access control/volumes
+    contract contract/management contract/internal base store control/ids.ts control/parts.ts control/access control/audit
+    control/volumes
   `),
   "control/dockerfile": list("contract contract/management contract/internal base"),
   "control/builds": list(`
