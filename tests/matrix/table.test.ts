@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { clientTable, withClientTable } from "./table.ts";
 
 test("a row counts working features and names the others", () => {
@@ -25,4 +27,17 @@ test("the table replaces the one between its marks, and a page without marks is 
     "a\n<!-- clients: npm run matrix -->\n\nnew\n\n<!-- end of clients -->\nb\n",
   );
   expect(() => withClientTable("a\n", "new")).toThrow("lacks <!-- clients");
+});
+
+test.each([
+  ["e2b", "e2b.mjs"],
+  ["@e2b/code-interpreter", "code-interpreter.mjs"],
+  ["@e2b/desktop", "desktop.mjs"],
+  ["@e2b/cli", "cli.mjs"],
+])("the page lists the features in the script of %s", (client, script) => {
+  const source = readFileSync(join(import.meta.dir, "scripts", script), "utf8");
+  const features = [...source.matchAll(/^ {2}"?([\w ]+)"?: async \(/gm)].map(([, name]) => name);
+  const page = readFileSync(join(import.meta.dir, "../../docs/compatibility.md"), "utf8");
+  expect(features.length).toBeGreaterThan(5);
+  expect(page).toContain(`| \`${client}\` | ${features.join(", ")} |`);
 });

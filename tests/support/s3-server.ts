@@ -9,14 +9,10 @@ import { npm } from "./npm.ts";
 const PACKAGE = "@20minutes/s3rver@5.0.0";
 /** Increase the number when the package changes. */
 const FOLDER = "/var/cache/sandlot-tests/s3-1";
-/** Its one account. It checks the key id; its check of signatures rejects those of restic for whole buckets. */
+/** Its one account. */
 export const S3_ACCOUNT = { AWS_ACCESS_KEY_ID: "S3RVER", AWS_SECRET_ACCESS_KEY: "S3RVER" };
 
-const PROGRAM = `
-  const S3rver = require(${JSON.stringify(join(FOLDER, "node_modules/@20minutes/s3rver"))});
-  const options = { address: "127.0.0.1", port: 0, silent: true, directory: process.argv[1] };
-  new S3rver({ ...options, allowMismatchedSignatures: true })
-    .run().then(({ port }) => console.log(port));`;
+const PROGRAM = join(import.meta.dir, "programs/s3-program.mjs");
 
 export function s3ServerSteps(files: readonly string[]): SetupStep[] {
   if (!LONG || !files.some((file) => file.includes("/s3-target."))) return [];
@@ -28,7 +24,9 @@ export function s3ServerSteps(files: readonly string[]): SetupStep[] {
 /** It keeps its data in this folder, and has no bucket at first. */
 export async function startS3(folder: string): Promise<Disposable & { url: string }> {
   mkdirSync(folder, { recursive: true });
-  const child = Bun.spawn(["node", "--eval", PROGRAM, folder], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = Bun.spawn(["node", PROGRAM, join(FOLDER, "node_modules/@20minutes/s3rver"), folder], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const { value } = await child.stdout.getReader().read();
   const url = `http://127.0.0.1:${Number(new TextDecoder().decode(value))}`;
   return { url, [Symbol.dispose]: () => child.kill() };

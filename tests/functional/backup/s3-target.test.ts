@@ -45,10 +45,16 @@ describe.skipIf(!LONG)("an S3-compatible store", () => {
 
   test.each([
     [
-      "the credentials are wrong",
+      "the key id is unknown",
       () => s3.url,
       { AWS_ACCESS_KEY_ID: "wrong" },
       "The AWS Access Key Id you provided does not exist",
+    ],
+    [
+      "the secret key is wrong",
+      () => s3.url,
+      { AWS_SECRET_ACCESS_KEY: "wrong" },
+      "The request signature we calculated does not match",
     ],
     ["the bucket is missing", () => s3.url, {}, "The specified bucket does not exist"],
     ["nothing listens", () => `http://127.0.0.1:${freePort()}`, {}, "connection refused"],

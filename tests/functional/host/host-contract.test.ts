@@ -65,7 +65,8 @@ const bare: Record<string, () => Subject> = {
   "fake host": () => {
     const host = new FakeHost({ images: [BASE_IMAGE] });
     const built = host.buildAs;
-    const sleeps = ({ steps }: BuildRequest) => steps.some((step) => step.type === "run" && step.command.startsWith("sleep"));
+    const sleeps = ({ steps }: BuildRequest) =>
+      steps.some((step) => step.type === "run" && step.command.startsWith("sleep"));
     host.buildAs = (wanted) => (sleeps(wanted) ? new Promise(() => undefined) : built(wanted));
     return { host, lose: async (id) => host.lose(id) };
   },
