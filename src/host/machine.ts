@@ -23,6 +23,7 @@ import type {
   Inventory,
   KeptReady,
   ResumeSandbox,
+  RuleAnswer,
   StoredImages,
   Usage,
 } from "../contract/internal/host.ts";
@@ -230,6 +231,10 @@ export class Machine implements Host {
       }
       record.egress = egress;
     });
+  }
+
+  async answerRule(_question: string, _answer: RuleAnswer): Promise<void> {
+    // Without interception in the relay nothing asks yet.
   }
 
   async forward(id: string, port: number): Promise<number | undefined> {
