@@ -94,6 +94,7 @@ export class Machine implements Host {
       pages: this.#pages,
       guestFolder,
       cgroup: data.cgroup,
+      ruleCertificate: options.ruleCertificate,
       removeResources: (leftovers) => this.#removeResources(leftovers),
     });
     this.#merging = new PageMerging({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });
@@ -230,6 +231,13 @@ export class Machine implements Host {
         throw cause;
       }
       record.egress = egress;
+      // Its programs then do without the headers; the rules hold all the same.
+      await this.#starting.setTrust(id, egress).catch((error) => {
+        logFailure("a guest could not be told whether its programs trust the authority of header rules", error, id);
+        const message =
+          "The certificate of the header rules could not be added or removed: the runtime did not respond";
+        this.#running.emit({ kind: "trouble", id, message });
+      });
     });
   }
 
