@@ -29,7 +29,10 @@ export class MachineOfFile {
 
   constructor(
     name: string,
-    readonly options: Pick<MachineOptions, "files" | "builds" | "fetching" | "endWithinMs" | "runtime"> = {},
+    readonly options: Pick<
+      MachineOptions,
+      "files" | "builds" | "fetching" | "endWithinMs" | "runtime" | "ruleCertificate"
+    > = {},
   ) {
     this.dataFolder = newDataFolder(name);
     beforeAll(async () => {

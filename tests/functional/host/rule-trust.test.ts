@@ -1,0 +1,75 @@
+/** The certificate of header rules inside sandboxes: in which it is, and which of their processes trust it. */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { CreateSandbox, Egress } from "../../../src/contract/internal/host.ts";
+import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
+import { follow } from "../../../src/guest/testing/process-calls.ts";
+import { envelope, envelopes } from "../../../src/guest/testing/running-guest.ts";
+import { run } from "../../../src/system/command.ts";
+import { MachineOfFile, request } from "../../support/machine-of-file.ts";
+import { newDataFolder } from "../../support/server.ts";
+
+const folder = newDataFolder("rule-trust-authority");
+const certificate = await madeCertificate();
+const here = new MachineOfFile("rule-trust", { ruleCertificate: certificate });
+
+const WITH_RULES: Egress = { allowRanges: [], allowNames: [], denyRanges: [], proxy: null, ruleNames: ["a.test"] };
+const ruled: CreateSandbox = { ...request, egress: WITH_RULES };
+/** The bundle trusts the authority; the variables lead to it. */
+const TRUSTING = "1 /etc/ssl/certs/ca-certificates.crt";
+const NOT_TRUSTING = "0";
+
+async function madeCertificate(): Promise<string> {
+  await run(["mkdir", "-p", folder]);
+  const files = ["-keyout", join(folder, "key"), "-out", join(folder, "crt")];
+  const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=rules".split(" ");
+  await run(["openssl", "req", ...kind, ...files]);
+  return readFileSync(join(folder, "crt"), "utf8");
+}
+
+/** What a new process of the sandbox prints. */
+async function printed(id: string, command: string, user = "root"): Promise<string> {
+  const response = await fetch(`http://${here.machine.addressOf(id)}:${RUNTIME_PORT}/process.Process/Start`, {
+    method: "POST",
+    headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
+    body: envelope({ process: { cmd: "/bin/bash", args: ["-l", "-c", command] }, stdin: false }),
+  });
+  if (response.body === null) throw new Error("no stream");
+  return (await follow(envelopes(response.body))).stdout.trim();
+}
+
+const line = certificate.split("\n")[1] ?? "";
+const trustIn = (id: string) =>
+  printed(id, `echo $(grep -cF '${line}' /etc/ssl/certs/ca-certificates.crt) $SSL_CERT_FILE`);
+
+test("is trusted through pause and copies with rules, and not in copies without", async () => {
+  const { id } = await here.machine.create(ruled);
+  expect(await trustIn(id)).toBe(TRUSTING);
+  await here.machine.pause(id, "paused", { memory: true });
+  await here.machine.resume({ ...ruled, id, checkpoint: "paused", memory: true });
+  expect(await trustIn(id)).toBe(TRUSTING);
+  for (const memory of [true, false]) {
+    await here.machine.snapshot(id, "copied", { memory });
+    for (const [origin, expected] of [[ruled, TRUSTING] as const, [request, NOT_TRUSTING] as const]) {
+      const copy = await here.machine.create({ ...origin, checkpoint: "copied" });
+      expect(await trustIn(copy.id)).toBe(expected);
+      await here.machine.destroy(copy.id);
+    }
+    await here.machine.removeCheckpoint("copied");
+  }
+  await here.machine.destroy(id);
+}, 120_000);
+
+test("follows the rules of a running sandbox, and variables of the creator override the guest's", async () => {
+  const { id } = await here.machine.create({ ...request, envVars: { CURL_CA_BUNDLE: "/own" } });
+  expect(await trustIn(id)).toBe(NOT_TRUSTING);
+  await here.machine.setEgress(id, WITH_RULES);
+  expect(await trustIn(id)).toBe(TRUSTING);
+  expect(await printed(id, "echo $CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS", "user")).toBe(
+    "/own /etc/ssl/sandlot-rules.pem",
+  );
+  await here.machine.setEgress(id, "closed");
+  expect(await trustIn(id)).toBe(NOT_TRUSTING);
+  await here.machine.destroy(id);
+});
