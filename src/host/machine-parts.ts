@@ -49,8 +49,6 @@ export interface MachineOptions extends BuildOptions {
   memoryReserve?: MemoryReserve | undefined;
   /** How long the end of a sandbox is awaited; absent: the default. */
   endWithinMs?: number;
-  /** Certificate in PEM that sandboxes with header rules trust. Absent: none do. */
-  ruleCertificate?: string | undefined;
   /** Merges pages of sandboxes that share memory. Absent: nothing does. */
   ksmd?: Ksmd;
   /** The runsc program to use instead of the one in the cache folder. */

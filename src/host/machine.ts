@@ -94,7 +94,6 @@ export class Machine implements Host {
       pages: this.#pages,
       guestFolder,
       cgroup: data.cgroup,
-      ruleCertificate: options.ruleCertificate,
       removeResources: (leftovers) => this.#removeResources(leftovers),
     });
     this.#merging = new PageMerging({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });

@@ -59,8 +59,8 @@ interface StartingParts {
   volumes: Volumes;
   content: VolumeContentProcesses;
   cgroup: string;
-  /** Certificate of the authority of header rules, in PEM; absent: no sandbox trusts one. */
-  ruleCertificate?: string | undefined;
+  /** Sandboxes with header rules trust it. */
+  ruleAuthority: { readonly certificatePem: string };
   /** Removes what was made for a sandbox that failed to start. Never throws. */
   removeResources(leftovers: Leftovers): Promise<void>;
 }
@@ -155,7 +155,7 @@ export class Starting {
 
   #trusted(egress: Egress): string | undefined {
     const hasRules = typeof egress === "object" && (egress.ruleNames ?? []).length > 0;
-    return hasRules ? this.parts.ruleCertificate : undefined;
+    return hasRules ? this.parts.ruleAuthority.certificatePem : undefined;
   }
 
   #requireStarted(id: string): RunningSandbox {

@@ -29,10 +29,7 @@ export class MachineOfFile {
 
   constructor(
     name: string,
-    readonly options: Pick<
-      MachineOptions,
-      "files" | "builds" | "fetching" | "endWithinMs" | "runtime" | "ruleCertificate"
-    > = {},
+    readonly options: Pick<MachineOptions, "files" | "builds" | "fetching" | "endWithinMs" | "runtime"> = {},
   ) {
     this.dataFolder = newDataFolder(name);
     beforeAll(async () => {

@@ -1,32 +1,18 @@
 /** The certificate of header rules inside sandboxes: in which it is, and which of their processes trust it. */
 import { expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import type { CreateSandbox, Egress } from "../../../src/contract/internal/host.ts";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { follow } from "../../../src/guest/testing/process-calls.ts";
 import { envelope, envelopes } from "../../../src/guest/testing/running-guest.ts";
-import { run } from "../../../src/system/command.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
-import { newDataFolder } from "../../support/server.ts";
 
-const folder = newDataFolder("rule-trust-authority");
-const certificate = await madeCertificate();
-const here = new MachineOfFile("rule-trust", { ruleCertificate: certificate });
+const here = new MachineOfFile("rule-trust");
 
 const WITH_RULES: Egress = { allowRanges: [], allowNames: [], denyRanges: [], proxy: null, ruleNames: ["a.test"] };
 const ruled: CreateSandbox = { ...request, egress: WITH_RULES };
 /** The bundle trusts the authority; the variables lead to it. */
 const TRUSTING = "1 /etc/ssl/certs/ca-certificates.crt";
 const NOT_TRUSTING = "0";
-
-async function madeCertificate(): Promise<string> {
-  await run(["mkdir", "-p", folder]);
-  const files = ["-keyout", join(folder, "key"), "-out", join(folder, "crt")];
-  const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=rules".split(" ");
-  await run(["openssl", "req", ...kind, ...files]);
-  return readFileSync(join(folder, "crt"), "utf8");
-}
 
 /** What a new process of the sandbox prints. */
 async function printed(id: string, command: string, user = "root"): Promise<string> {
@@ -39,9 +25,10 @@ async function printed(id: string, command: string, user = "root"): Promise<stri
   return (await follow(envelopes(response.body))).stdout.trim();
 }
 
-const line = certificate.split("\n")[1] ?? "";
-const trustIn = (id: string) =>
-  printed(id, `echo $(grep -cF '${line}' /etc/ssl/certs/ca-certificates.crt) $SSL_CERT_FILE`);
+function trustIn(id: string): Promise<string> {
+  const [, line] = here.machine.parts.ruleAuthority.certificatePem.split("\n");
+  return printed(id, `echo $(grep -cF '${line}' /etc/ssl/certs/ca-certificates.crt) $SSL_CERT_FILE`);
+}
 
 test("is trusted through pause and copies with rules, and not in copies without", async () => {
   const { id } = await here.machine.create(ruled);
