@@ -55,7 +55,7 @@ const COLLECTED_NAME = "sandlot-rules.crt";
 const BUNDLE_MAX_BYTES = 4 * 1024 * 1024;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/g;
 
-export interface TrustPlaces {
+interface TrustPlaces {
   /** The sandbox's root: empty, except in tests. */
   root: string;
   /** For files that only variables refer to. */
