@@ -27,6 +27,7 @@ import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { raiseUserLimits } from "../system/user-limits.ts";
 import { RuleAuthority } from "../tls/rule-authority.ts";
+import { trustedRoots } from "../tls/trusted-roots.ts";
 import type { Ksmd } from "./page-merging.ts";
 
 export interface MachineOptions extends BuildOptions {
@@ -81,7 +82,19 @@ export async function openParts(options: MachineOptions) {
   }
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
   const ruleAuthority = await RuleAuthority.open(data.path);
-  await network.open((about) => EgressRelay.open({ ...about, folder: data.runFolder, log: stderrLog }));
+  await network.open(({ onRuleAsked, ...about }) =>
+    EgressRelay.open({
+      ...about,
+      folder: data.runFolder,
+      rules: {
+        leafKeyPem: ruleAuthority.leafKeyPem,
+        certificateFor: (name) => ruleAuthority.certificateFor(name),
+        roots: trustedRoots(process.env),
+        onAsked: onRuleAsked,
+      },
+      log: stderrLog,
+    }),
+  );
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
   const runtimes = new Runtimes(options.runtime ?? "crun", {
     crun: await CrunRuntime.open(toolbox, data, mounts),
