@@ -1,7 +1,7 @@
 /** Attacks 51 to 58: on header rules, on the secrets in them, and by the certificate that sandboxes trust for them. */
 import type { Attack } from "./attacks.ts";
 
-const RULES_TEST = "tests/security/egress/header-rules.test.ts";
+const RULES_TEST = "tests/security/egress/attacked-rules.test.ts";
 const SECRETS_TEST = "tests/functional/secrets/secrets.test.ts";
 
 export const ATTACKS_ON_SECRETS: readonly Attack[] = [
@@ -51,7 +51,7 @@ export const ATTACKS_ON_SECRETS: readonly Attack[] = [
     either: true,
     name: "Header rules: thousands of names, the relay killed under a request, a pause with an open connection",
     tests: [
-      [RULES_TEST, "many names below a wildcard share one address, and each gets its certificate in its turn"],
+      [RULES_TEST, "many names below a wildcard exhaust the certificates of this sandbox, and of no other"],
       [RULES_TEST, "an open connection breaks with a pause and with the relay, and the next request has the header"],
     ],
   },
