@@ -117,7 +117,7 @@ describe("a search of the whole sandbox by root", () => {
     const program = await Bun.file(join(import.meta.dir, "../../support/services/search.py")).text();
     await sandbox.files.write("/root/search.py", program, { user: "root" });
     const decoy = newValue();
-    await sandbox.commands.run("sleep 600", { background: true, envs: { DECOY: decoy } });
+    await sandbox.commands.run("sleep 600", { user: "root", background: true, envs: { DECOY: decoy } });
     await sandbox.files.write("/home/user/decoy", decoy);
     const places = await search(decoy);
     expect(places).toContain("/home/user/decoy");

@@ -3,7 +3,7 @@ Runs inside a sandbox, as root: searches it for a value and prints where it foun
 the value backwards, so that neither the command nor its arguments contain it.
 
 It searches the memory, environment and arguments of every process but itself, other files of /proc, and the content of
-files: all of those that changed since the sandbox began, or really all with "all" as the second argument.
+files: with "all" as the second argument all of them, otherwise without the programs of the image.
 """
 
 import os
@@ -14,7 +14,8 @@ import sys
 NEEDLE = sys.argv[1][::-1].encode()
 ALL = sys.argv[2:] == ["all"]
 PIECE = 4 * 1024 * 1024
-NOT_SEARCHED = {"/proc", "/sys", "/dev"}
+PAGE = os.sysconf("SC_PAGE_SIZE")
+NOT_SEARCHED = {"/proc", "/sys", "/dev"} | (set() if ALL else {"/usr/bin", "/usr/include", "/usr/lib", "/usr/share"})
 
 
 def holds(read):
@@ -36,24 +37,31 @@ def file_holds(path):
 
 def memory_holds(pid):
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        for line in maps:
-            begin, end, rights = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
-            at, end = int(begin, 16), int(end, 16)
-            if "r" not in rights or at >= 1 << 63:
-                continue
-            rest = b""
-            while at < end:
-                try:
-                    memory.seek(at)
-                    piece = memory.read(min(PIECE, end - at))
-                except OSError:
-                    break
-                if not piece:
-                    break
-                if NEEDLE in rest + piece:
-                    return True
-                rest = piece[-len(NEEDLE) :]
-                at += len(piece)
+        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pages:
+            return any(range_holds(memory, pages, line) for line in maps)
+
+
+def range_holds(memory, pages, line):
+    begin, end, rights = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
+    at, end = int(begin, 16), int(end, 16)
+    if "r" not in rights or at >= 1 << 63:
+        return False
+    rest = b""
+    while at < end:
+        size = min(PIECE, end - at)
+        # Each page has eight bytes there. Pages that never held anything are not read: programs reserve terabytes.
+        pages.seek(at // PAGE * 8)
+        facts = pages.read(size // PAGE * 8)
+        if any(facts[7::8]):
+            memory.seek(at)
+            try:
+                piece = memory.read(size)
+            except OSError:
+                piece = b""
+            if NEEDLE in rest + piece:
+                return True
+            rest = piece[-len(NEEDLE) :]
+        at += size
     return False
 
 
@@ -79,7 +87,6 @@ for name in os.listdir("/proc"):
         if stat.S_ISREG(os.lstat(path).st_mode):
             tell(path, lambda: file_holds(path))
 
-began = os.stat("/proc/1").st_mtime - 1
 for folder, folders, files in os.walk("/"):
     folders[:] = [each for each in folders if os.path.join(folder, each) not in NOT_SEARCHED]
     for each in files:
@@ -88,7 +95,7 @@ for folder, folders, files in os.walk("/"):
             facts = os.lstat(path)
         except OSError:
             continue
-        if stat.S_ISREG(facts.st_mode) and (ALL or facts.st_ctime >= began):
+        if stat.S_ISREG(facts.st_mode):
             tell(path, lambda: file_holds(path))
             searched += 1
 print(f"searched {searched}")
