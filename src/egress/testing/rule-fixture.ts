@@ -33,11 +33,14 @@ export class RuleFixture implements Disposable {
     options: { bounds?: Partial<Bounds>; chosen?: { address: string; port: number } } = {},
   ): Promise<RuleFixture> {
     const authority = await TestAuthority.open();
+    const certificates = new Map<string, Promise<string>>();
     const rules = new RuleServer({ leafKeyPem: authority.leafKeyPem, roots: sites.certificatePem }, (question) => {
       if ("certify" in question) {
         const { host } = question.certify;
         fixture.certified.push(host);
-        void authority.sign(host).then((certificatePem) => rules.answer(question.certify.question, { certificatePem }));
+        const signed = certificates.get(host) ?? authority.sign(host);
+        certificates.set(host, signed);
+        void signed.then((certificatePem) => rules.answer(question.certify.question, { certificatePem }));
         return;
       }
       fixture.asked.push(question.asked);
