@@ -13,7 +13,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
     contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts contract/quoted-text.ts
-    contract/runtime/version.ts
+    contract/runtime/version.ts contract/header-placeholders.ts
   `),
   "contract/runtime": [],
   "contract/internal": list(`
@@ -124,7 +124,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   control: list(`
     contract contract/management contract/internal base store blobs/blobs.ts control/access control/http
     control/volumes control/templates control/dockerfile control/builds control/lifecycle control/webhooks
-    control/activity control/login control/routes
+    control/activity control/login control/secrets control/routes
   `),
   "control/access": list("contract contract/management contract/runtime base store control/parts.ts"),
   "control/http": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
@@ -149,12 +149,16 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access
     control/lifecycle control/webhooks
   `),
+  "control/secrets": list(`
+    contract contract/management contract/internal base store control/parts.ts control/access control/http
+  `),
   "control/views": list(`
     contract contract/management contract/runtime contract/internal store control/access control/templates control/lifecycle
   `),
   "control/routes": list(`
     contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access control/http
-    control/volumes control/templates control/builds control/lifecycle control/webhooks control/activity control/views
+    control/volumes control/templates control/builds control/lifecycle control/webhooks control/activity control/secrets
+    control/views
   `),
 
   metrics: list("contract contract/internal base"),
@@ -166,7 +170,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: list(`
     backup bundle contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
     system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access control/login
-    control/templates control/builds edge metrics
+    control/templates control/builds control/secrets edge metrics
   `),
 };
 

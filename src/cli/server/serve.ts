@@ -43,6 +43,7 @@ import { MachineReader } from "../admin/machine-reader.ts";
 import { readings, type ServerParts } from "../admin/readings.ts";
 import { adminSocketRoutes } from "../admin/server-status.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
+import { SecretsKeyFile } from "../secrets-key-file.ts";
 import { serverFile } from "../server-file.ts";
 import type { Config } from "../settings/config.ts";
 import { withSecret } from "../settings/oidc-settings.ts";
@@ -239,6 +240,8 @@ function openControl(operated: ServerParts, { blobs, definitions }: ServerData):
     linkSecret: linkSecret(data),
     volumeContent: host.parts.content,
     volumeBounds: config.volumes,
+    secretsKey: new SecretsKeyFile(config),
+    identityMetadata: config.identityMetadata,
     oidc: withSecret(config.oidc),
     publicUrl: config.addresses.publicUrl,
   });

@@ -33,6 +33,7 @@ interface Exchange {
   /** `METHOD /path` of the matching endpoint. */
   route: string | undefined;
   isPage: boolean;
+  noStore: boolean;
   /** The rest of the caller's budget. */
   allowance: Allowance | undefined;
   team: string | undefined;
@@ -70,10 +71,11 @@ type Dispatch = (request: Request, client?: Client) => Promise<Response>;
 export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   const { routes, clock, ids, log, budgets } = options;
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
-  for (const { name, answer } of mostLiteralFirst(options)) {
+  for (const { name, noStore, answer } of mostLiteralFirst(options)) {
     const [method = "", path = ""] = name.split(" ");
     app.on(method, patternOf(path), async (c) => {
       c.env.route = name;
+      c.env.noStore = noStore;
       return write(await step(name, () => answer(c.req.raw, c.env)));
     });
   }
@@ -108,6 +110,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       client,
       route: undefined,
       isPage: false,
+      noStore: false,
       allowance: undefined,
       team: undefined,
       fault: undefined,
@@ -116,6 +119,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     const response = request.method === "OPTIONS" ? preflight() : await fetchFrom(app, request, exchange);
     for (const [name, value] of Object.entries(exchange.allowance ?? {})) response.headers.set(name, value);
     response.headers.set("X-Request-Id", exchange.id);
+    if (exchange.noStore) response.headers.set("Cache-Control", "no-store");
     if (!exchange.isPage) {
       response.headers.set("Access-Control-Allow-Origin", "*");
       response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
@@ -145,6 +149,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
 interface Endpoint {
   /** `METHOD /path` */
   name: string;
+  noStore: boolean;
   answer(request: Request, exchange: Exchange): Promise<RouteResult>;
 }
 
@@ -158,6 +163,7 @@ function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
   const { routes, unbuilt, absent } = options;
   const refused = (name: string, why: string): Endpoint => ({
     name,
+    noStore: false,
     answer: () => Promise.reject(new Fault(501, `${name} is ${why}`)),
   });
   const endpoints = [
@@ -168,6 +174,7 @@ function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
     ...routes.map(
       (route): Endpoint => ({
         name: `${route.method} ${route.path}`,
+        noStore: route.noStore === true,
         answer: (request, exchange) => serve(route, request, options, exchange),
       }),
     ),
