@@ -232,13 +232,7 @@ export class Machine implements Host {
         throw cause;
       }
       record.egress = egress;
-      // Its programs then do without the headers; the rules hold all the same.
-      await this.#starting.setTrust(id, egress).catch((error) => {
-        logFailure("a guest could not be told whether its programs trust the authority of header rules", error, id);
-        const message =
-          "The certificate of the header rules could not be added or removed: the runtime did not respond";
-        this.#running.emit({ kind: "trouble", id, message });
-      });
+      await this.#setTrust(record);
     });
   }
 
@@ -275,6 +269,8 @@ export class Machine implements Host {
       this.#running.add(record);
       this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
       this.#merging.note(record.kind);
+      // The server may have been killed before the guest was told, or have another authority now.
+      void this.#turns.run(record.id, () => this.#setTrust(record));
       this.#pages
         .hold(record.guestFolder)
         .then((start) => start[Symbol.dispose]())
@@ -379,6 +375,15 @@ export class Machine implements Host {
     await this.#endings
       .end(leftovers)
       .catch((error) => logFailure("a sandbox that did not start could not be removed", error, leftovers.id));
+  }
+
+  /** Never throws: without trust, requests to names with rules fail, and the rules hold all the same. */
+  async #setTrust({ id, egress }: SandboxRecord): Promise<void> {
+    await this.#starting.setTrust(id, egress).catch((error) => {
+      logFailure("a guest could not be told whether its programs trust the authority of header rules", error, id);
+      const message = "The certificate of the header rules could not be added or removed: the runtime did not respond";
+      this.#running.emit({ kind: "trouble", id, message });
+    });
   }
 
   #watchMemory({ percent, read = () => memoryLeft(this.options.data.cgroup) }: MemoryReserve): MemoryWatch {

@@ -1,4 +1,4 @@
-/** Commands of common TLS clients, and what they print if they trust the site `rule.test` (services/trusted-site.cjs). */
+/** Commands of common TLS clients, and what each prints if it trusts `rule.test` (services/trusted-site.cjs). */
 import { GUEST_MOUNT } from "../../src/contract/runtime/guest-programs.ts";
 
 type Client = readonly [name: string, command: string, prints: string];

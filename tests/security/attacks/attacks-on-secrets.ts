@@ -2,6 +2,7 @@
 import type { Attack } from "./attacks.ts";
 
 const RULES_TEST = "tests/security/egress/attacked-rules.test.ts";
+const FLOW_TEST = "src/egress/program/rule-flow.test.ts";
 const SECRETS_TEST = "tests/functional/secrets/secrets.test.ts";
 
 export const ATTACKS_ON_SECRETS: readonly Attack[] = [
@@ -12,13 +13,17 @@ export const ATTACKS_ON_SECRETS: readonly Attack[] = [
     tests: [
       [RULES_TEST, "by a Host that is not the name of the connection"],
       [RULES_TEST, "by a second request on the connection"],
+      [FLOW_TEST, "a request for another host is not forwarded"],
     ],
   },
   {
     number: 52,
     either: true,
     name: "Header rules: a request that hides another one, toward the site",
-    tests: [[RULES_TEST, "by a request that hides another one"]],
+    tests: [
+      [RULES_TEST, "by a request that hides another one"],
+      [FLOW_TEST, "trailers with the name of a rule's header end the connection"],
+    ],
   },
   {
     number: 53,
@@ -44,7 +49,10 @@ export const ATTACKS_ON_SECRETS: readonly Attack[] = [
     number: 55,
     either: true,
     name: "Header rules: a site with a certificate of other names, or one that has expired",
-    tests: [[RULES_TEST, "by a name whose site has a certificate for other names"]],
+    tests: [
+      [RULES_TEST, "by a name whose site has a certificate for other names"],
+      [FLOW_TEST, "a site that cannot be trusted or reached is a 502 with the reason, and one line in the log"],
+    ],
   },
   {
     number: 56,
