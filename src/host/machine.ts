@@ -27,6 +27,7 @@ import type {
   StoredImages,
   Usage,
 } from "../contract/internal/host.ts";
+import type { RuleAsked } from "../egress/relay-messages.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Leftovers } from "../sandbox/cleanup.ts";
 import { Endings } from "../sandbox/endings.ts";
@@ -84,6 +85,7 @@ export class Machine implements Host {
     const { network, mounts } = parts;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     network.onTrouble = (address, message) => this.#running.emitTrouble(address, message);
+    network.onRuleAsked = (asked) => this.#askRule(asked);
     this.#pages = new GuestPages(mounts);
     this.#endings = new Endings({ ...parts, data }, options.endWithinMs);
     this.#checkpointing = new Checkpointing({ ...parts, data });
@@ -233,8 +235,8 @@ export class Machine implements Host {
     });
   }
 
-  async answerRule(_question: string, _answer: RuleAnswer): Promise<void> {
-    // Without interception in the relay nothing asks yet.
+  async answerRule(question: string, answer: RuleAnswer): Promise<void> {
+    this.parts.network.answerRule(question, answer);
   }
 
   async forward(id: string, port: number): Promise<number | undefined> {
@@ -349,6 +351,14 @@ export class Machine implements Host {
       await this.#discard(made.id);
       throw cause;
     }
+  }
+
+  /** Nothing above the host knows a sandbox before it is announced. */
+  #askRule({ question, source, pattern, host }: RuleAsked): void {
+    const id = this.#running.announcedAt(source);
+    if (id !== undefined) this.#running.emit({ kind: "rule-asked", question, id, pattern, host });
+    else
+      this.parts.network.answerRule(question, { failure: `header rule "${pattern}": the sandbox is still starting` });
   }
 
   /** Removes a sandbox without an owner. Never throws. */

@@ -336,8 +336,8 @@ export type HostEvent =
   /** For the log of a sandbox: an operation failed in a way that no program inside can see. Rate-limited. */
   | { kind: "trouble"; id: string; message: string }
   /**
-   * A request of the sandbox `id` to `host` needs the headers of its rule: reply with `answerRule`. `pattern` is the one
-   * of the policy's `ruleNames` that matched: an exact name wins over the longest wildcard.
+   * A request of the sandbox `id` to `host` needs the headers of its rule: reply with `answerRule`. `pattern` is the
+   * one of the policy's `ruleNames` that matched: an exact name wins over the longest wildcard.
    */
   | { kind: "rule-asked"; question: string; id: string; pattern: string; host: string }
   /** Sent regularly while less memory than the reserve is available, and once when there is enough again. */
