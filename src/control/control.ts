@@ -30,7 +30,7 @@ import { OidcLogin, type OidcSettings } from "./login/oidc-login.ts";
 import { Operator } from "./operator.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
-import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
+import { ABSENT_ROUTES } from "./routes/refused-routes.ts";
 import { routes } from "./routes/routes.ts";
 import { IdentityIssuer } from "./secrets/identity-issuer.ts";
 import { RuleAnswers } from "./secrets/rule-answers.ts";
@@ -286,7 +286,6 @@ function dispatchTo(
   const deleting = { ...parts, builds, readyPoolTargets, housekeeping, lifecycle };
   return createDispatch({
     routes,
-    unbuilt: UNBUILT_ROUTES,
     absent: ABSENT_ROUTES,
     services: {
       ...parts,

@@ -35,7 +35,7 @@ import { REQUEST_VALUES_MAX } from "../../src/control/http/json-bounds.ts";
 import { REQUEST_BODY_MS } from "../../src/control/http/request-body.ts";
 import { EGRESS_CHANGES_WAITING_MAX } from "../../src/control/lifecycle/transitions/egress-changes.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../../src/control/limits.ts";
-import { ABSENT_ROUTES, UNBUILT_ROUTES } from "../../src/control/routes/refused-routes.ts";
+import { ABSENT_ROUTES } from "../../src/control/routes/refused-routes.ts";
 import { routes } from "../../src/control/routes/routes.ts";
 import { ANY_INTERFACE } from "../../src/sandbox/network/slot-chains.ts";
 import { allChecks } from "../../src/setup/doctor/doctor.ts";
@@ -113,11 +113,6 @@ describe("api.md", () => {
     expect(supported).toEqual(built);
   });
 
-  test("has every endpoint that is not supported yet, and no others", () => {
-    const notYet = endpoints.filter(({ Supported }) => Supported === "not yet").map(({ Endpoint }) => Endpoint);
-    expect(notYet).toEqual([...UNBUILT_ROUTES]);
-  });
-
   test("has every endpoint that is never supported, with its alternative, and no others", () => {
     const rows = tableRows(api, ["Not part of this server", "Instead"]);
     const absent = rows.map((row) => [row["Not part of this server"], row.Instead]);
@@ -125,7 +120,7 @@ describe("api.md", () => {
   });
 
   test("has the status of each endpoint once", () => {
-    expect(endpoints.filter(({ Supported }) => Supported !== "yes" && Supported !== "not yet")).toEqual([]);
+    expect(endpoints.filter(({ Supported }) => Supported !== "yes")).toEqual([]);
     const names = endpoints.map(({ Endpoint }) => Endpoint);
     expect(new Set(names).size).toBe(names.length);
   });

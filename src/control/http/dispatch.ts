@@ -52,8 +52,6 @@ const UNAUTHENTICATED = { id: "", name: "all who send no key" };
 
 interface DispatchOptions<S> extends Pick<Parts, "ids" | "log">, CallerOptions {
   routes: readonly Route<S>[];
-  /** Known routes that are not built yet, as `METHOD /path`. */
-  unbuilt: readonly string[];
   /** Known routes that will never be built, as `METHOD /path`, with the alternative. */
   absent: Readonly<Record<string, string>>;
   services: S;
@@ -160,14 +158,13 @@ function patternOf(path: string): string {
 
 /** Endpoints in matching order, so that `/templates/tags` is not read as the id of a template. */
 function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
-  const { routes, unbuilt, absent } = options;
+  const { routes, absent } = options;
   const refused = (name: string, why: string): Endpoint => ({
     name,
     noStore: false,
     answer: () => Promise.reject(new Fault(501, `${name} is ${why}`)),
   });
   const endpoints = [
-    ...unbuilt.map((name) => refused(name, "not built yet")),
     ...Object.entries(absent).map(([name, instead]) =>
       refused(name, `not part of this server, which is a single machine: ${instead}`),
     ),

@@ -64,7 +64,7 @@ export class SecretsKeys {
   async start(): Promise<void> {
     const { store, clock, log } = this.services;
     const problem = await this.problem();
-    if (problem === undefined) return;
+    if (problem === undefined && (await this.#idInUse(store)) !== undefined) return;
     // Without a value to lose, the key in the file counts from now on.
     if (!(await store.secrets.hasValues())) {
       try {
@@ -79,12 +79,13 @@ export class SecretsKeys {
         log.write({ level: "error", event: "the key for secrets cannot be made", error: described(error) });
       }
     }
-    log.write({ level: "error", event: "secrets are switched off", error: problem });
+    log.write({ level: "error", event: "secrets are switched off", error: problem ?? "the server has no key" });
   }
 
-  /** Why secrets cannot be used, for the operator; undefined: they can. */
+  /** Why secrets cannot be used, for the operator; undefined: they can, or no server has made a key yet. */
   async problem(): Promise<string | undefined> {
     const inUse = await this.#idInUse(this.services.store);
+    if (inUse === undefined) return undefined;
     let keys: Uint8Array[] | undefined;
     try {
       keys = this.source.read();
@@ -94,7 +95,7 @@ export class SecretsKeys {
     const { name } = this.source;
     if (keys === undefined) return `there is no key at ${name}`;
     this.#learn(keys);
-    if (inUse !== undefined && this.#keys.has(inUse)) return undefined;
+    if (this.#keys.has(inUse)) return undefined;
     return `${name} holds another key than the one that encrypted the stored secrets`;
   }
 
@@ -120,7 +121,8 @@ export class SecretsKeys {
     const { store, clock } = this.services;
     const problem = await this.problem();
     if (problem !== undefined) throw new Fault(409, `the key cannot be rotated: ${problem}`);
-    const inUse = (await this.#idInUse(store)) ?? "";
+    const inUse = await this.#idInUse(store);
+    if (inUse === undefined) throw new Fault(409, `the key cannot be rotated: there is no key at ${this.source.name}`);
     let keys = this.source.read() ?? [];
     const isFinished = keys.length === 1 && (await this.#left(inUse)) === 0;
     if (isFinished) {
