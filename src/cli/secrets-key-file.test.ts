@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { KEPT_FILES } from "../backup/contents.ts";
 import { folderOfFile } from "../base/testing/test-folder.ts";
 import { SecretsKeyFile } from "./secrets-key-file.ts";
 
@@ -38,4 +39,8 @@ test("a file that cannot be read or written says so", () => {
   expect(() => file.write([ONE])).toThrow("cannot be written");
   expect(() => new SecretsKeyFile({ dataFolder: folder, secretsKeyFile: folder }).read()).toThrow("cannot be read");
   expect(existsSync(join(folder, "missing"))).toBe(false);
+});
+
+test("no backup has the server's own file, so a stolen one opens no secret", () => {
+  expect(KEPT_FILES).not.toContain("secrets-key" as never);
 });

@@ -170,6 +170,7 @@ export function createControl(services: ControlServices): Control {
       lifecycle.beginClose();
       uploads.close();
       privateNetworks.close();
+      ruleAnswers.close();
       volumes.close();
       await Promise.allSettled(underWay);
       await builds.close();

@@ -57,6 +57,7 @@ export class RuleAnswers {
   readonly #working = new Set<string>();
   readonly #turns = new Semaphore(RULE_SANDBOXES_AT_ONCE);
   readonly #lines = new TokenBuckets();
+  #closed = false;
 
   constructor(private readonly services: RuleServices) {}
 
@@ -65,6 +66,11 @@ export class RuleAnswers {
     if (event.kind !== "rule-asked") return;
     const { id, question, pattern, host } = event;
     this.#add(id, { question, pattern, host, retries: 0 });
+  }
+
+  /** Waits for no rule any more. */
+  close(): void {
+    this.#closed = true;
   }
 
   #add(id: string, asked: Question): void {
@@ -186,7 +192,7 @@ export class RuleAnswers {
   }
 
   #retry(id: string, sandbox: Sandbox | undefined, asked: readonly Question[]): void {
-    const mayChange = sandbox === undefined || sandbox.egressUnsettled;
+    const mayChange = !this.#closed && (sandbox === undefined || sandbox.egressUnsettled);
     for (const each of asked) {
       if (!mayChange || each.retries >= RULE_RETRIES_MAX) {
         this.#answer(each, { failure: `there is no ${ruleOf(each)} any more` });
