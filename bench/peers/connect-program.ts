@@ -1,7 +1,7 @@
 /**
  * A client in its own network: opens connections with this concurrency, each for one small response, or one connection
- * for all responses, and prints the time of each response and of all. It costs less than curl, which reads its certificates for each connection, so the network
- * path has a larger share. Standard input: a `ConnectTask`.
+ * for all responses, and prints the time of each response and of all. It costs less than curl, which reads its
+ * certificates for each connection, so the network path has a larger share. Standard input: a `ConnectTask`.
  */
 import { KeptConnections, type Target } from "../clients/kept-connections.ts";
 import { timed } from "../figures/samples.ts";
