@@ -8,8 +8,8 @@ import { TokenBucket } from "../base/token-bucket.ts";
 import type { RuleCertificate } from "./relay-messages.ts";
 
 /** New certificates of one sandbox: at once, and sustained. */
-const RULE_CERTIFICATES_BURST = 50;
-const RULE_CERTIFICATES_PER_SECOND = 1;
+export const RULE_CERTIFICATES_BURST = 50;
+export const RULE_CERTIFICATES_PER_SECOND = 1;
 /** Certificates that are made at the same time. */
 const RULE_CERTIFICATES_AT_ONCE = 2;
 const RULE_CERTIFICATES_KEPT_MAX = 4096;

@@ -19,6 +19,8 @@ import { TestAuthority } from "../testing/test-authority.ts";
 const A = "127.0.0.2";
 
 let stack: DisposableStack;
+let sites: TestAuthority;
+let sitePort: number;
 let fixture: RuleFixture;
 let seen: IncomingHttpHeaders[];
 const sockets: TLSSocket[] = [];
@@ -27,7 +29,7 @@ let respond: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
 
 beforeAll(async () => {
   stack = new DisposableStack();
-  const sites = stack.use(await TestAuthority.open());
+  sites = stack.use(await TestAuthority.open());
   const site = createSecureServer({ key: sites.leafKeyPem, cert: await sites.sign("a.test") });
   site.on("stream", (stream, headers) => {
     stream.on("error", () => undefined);
@@ -37,7 +39,8 @@ beforeAll(async () => {
   site.on("secureConnection", (socket) => void sockets.push(socket));
   stack.defer(() => void site.close());
   await new Promise<void>((resolve) => site.listen(0, A, resolve));
-  fixture = stack.use(await RuleFixture.open((site.address() as { port: number }).port, sites));
+  sitePort = (site.address() as { port: number }).port;
+  fixture = stack.use(await RuleFixture.open(sitePort, sites));
   fixture.inner.table.names.set("a.test", [A]);
 });
 afterAll(() => stack.dispose());
@@ -52,12 +55,12 @@ beforeEach(() => {
   };
 });
 
-function session(): ClientHttp2Session {
+function session(through = fixture): ClientHttp2Session {
   const socket = connectTls({
     host: "127.0.0.1",
-    port: fixture.inner.relay.ports.tls,
+    port: through.inner.relay.ports.tls,
     servername: "a.test",
-    ca: fixture.authority.certificatePem,
+    ca: through.authority.certificatePem,
     ALPNProtocols: ["h2"],
   });
   const client = connect("https://a.test", {
@@ -231,3 +234,13 @@ async function curl(...args: string[]) {
   const to = ["--cacert", fixture.authority.file, "--connect-to", `a.test:443:127.0.0.1:${port}`];
   return await attempt(["curl", "-sS", "-m", "20", ...to, ...args]);
 }
+
+test("an idle connection outlives the time for its first bytes", async () => {
+  const other = stack.use(await RuleFixture.open(sitePort, sites, { bounds: { helloMs: 400 } }));
+  other.inner.table.names.set("a.test", [A]);
+  other.inner.relay.set(SANDBOX, { ...allowing("a.test"), ruleNames: ["a.test"] });
+  const client = session(other);
+  expect(await answer(client, { ":path": "/" })).toMatchObject({ body: "hello" });
+  await Bun.sleep(600);
+  expect(await answer(client, { ":path": "/" })).toMatchObject({ body: "hello" });
+});
