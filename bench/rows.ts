@@ -14,6 +14,7 @@ import { roundTrip } from "./rows/data/round-trip.ts";
 import { streams } from "./rows/data/streams.ts";
 import { upload } from "./rows/data/upload.ts";
 import { EDGE_ROWS } from "./rows/network/edge.ts";
+import { ruleFirstByte, ruleKeptConnection, ruleThroughput } from "./rows/network/header-rule.ts";
 import { networkUpdate, networkUpdateMany } from "./rows/network/network-update.ts";
 import { relayConnections, relayFirstByte, relayThroughput } from "./rows/network/relay.ts";
 import { createBesideDownload, createBesideUpload } from "./rows/scale/create-under-load.ts";
@@ -69,6 +70,9 @@ export const ROWS: readonly Row[] = [
   relayFirstByte,
   relayThroughput,
   relayConnections,
+  ruleFirstByte,
+  ruleKeptConnection,
+  ruleThroughput,
   networkUpdate,
   networkUpdateMany,
   ...EDGE_ROWS,

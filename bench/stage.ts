@@ -3,7 +3,7 @@
  * in it on its own folder, a program that uses that server, and the cleanup of all, also after an interruption.
  */
 import { Fault } from "../src/contract/fault.ts";
-import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
+import { authorityFile, makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { BenchServer } from "./bench-server.ts";
 
 const INTERRUPTED = 130;
@@ -42,7 +42,9 @@ export async function runOnStage(
   const network = await makeOuterNetwork();
   try {
     await BenchServer.removeStale(network.enter, cacheFolder);
-    const server = new BenchServer(network.enter, cacheFolder, settings);
+    // The machine trusts the sites of the benchmark's internet.
+    const roots = { NODE_EXTRA_CA_CERTS: authorityFile(String(process.pid)) };
+    const server = new BenchServer(network.enter, cacheFolder, { ...roots, ...settings });
     try {
       await server.start(interrupted);
       const child = Bun.spawn([...server.enter, process.execPath, program], {

@@ -1,7 +1,7 @@
 /**
- * A client in its own network: opens connections with this concurrency, each for one small response, and prints the
- * time of each and of all. It costs less than curl, which reads its certificates for each connection, so the network
- * path has a larger share. Standard input: a `ConnectTask`.
+ * A client in its own network: opens connections with this concurrency, each for one small response, or one connection
+ * for all responses, and prints the time of each response and of all. It costs less than curl, which reads its
+ * certificates for each connection, so the network path has a larger share. Standard input: a `ConnectTask`.
  */
 import { KeptConnections, type Target } from "../clients/kept-connections.ts";
 import { timed } from "../figures/samples.ts";
@@ -10,6 +10,8 @@ export interface ConnectTask {
   target: Target;
   count: number;
   together: number;
+  /** All on one connection. */
+  kept: boolean;
 }
 
 export interface Connected {
@@ -27,8 +29,15 @@ if (import.meta.main) {
   process.exit(0);
 }
 
-async function connectAll({ target, count, together }: ConnectTask): Promise<Connected> {
+async function connectAll({ target, count, together, kept }: ConnectTask): Promise<Connected> {
   const eachMs: number[] = [];
+  if (kept) {
+    using connection = await KeptConnections.open(target, 1);
+    const allMs = await timed(async () => {
+      for (let nth = 0; nth < count; nth++) eachMs.push(await connection.askMs(1));
+    });
+    return { eachMs, allMs };
+  }
   let left = count;
   const work = async () => {
     while (left-- > 0) eachMs.push(await timed(() => connectOnce(target)));

@@ -21,12 +21,20 @@ export class WebClient {
   readonly #enter: readonly string[];
   readonly #authority: string;
 
+  /** `authority`: the certificate to trust instead of that of the site. */
   constructor(
     sandbox: BenchSandbox,
     readonly site: Site,
+    authority = sandbox.context.authority,
   ) {
     this.#enter = ["nsenter", `--net=/proc/${sandbox.pids.guest}/ns/net`, "--"];
-    this.#authority = sandbox.context.authority;
+    this.#authority = authority;
+  }
+
+  /** The median time of this many small responses, one after the other, on one connection. */
+  async keptAnswerMs(count: number): Promise<number> {
+    const { eachMs } = await this.#connect(count, 1, true);
+    return summary(eachMs).median;
   }
 
   /** The median time of this many small responses, one after the other, each on a new connection. */
@@ -57,7 +65,7 @@ export class WebClient {
     }
   }
 
-  async #connect(count: number, together: number): Promise<Connected> {
+  async #connect(count: number, together: number, kept = false): Promise<Connected> {
     const task: ConnectTask = {
       target: {
         hostname: SITES[this.site],
@@ -68,6 +76,7 @@ export class WebClient {
       },
       count,
       together,
+      kept,
     };
     const argv = [...this.#enter, process.execPath, CONNECT_PROGRAM];
     const connected = JSON.parse(await run(argv, { stdin: JSON.stringify(task), timeoutMs: CONNECT_MS })) as Connected;

@@ -7,7 +7,8 @@ import { callSocket } from "./admin-client.ts";
 
 const folder = folderOfFile("admin-client");
 const adminSocket = join(folder, "socket");
-const call = (request = "GET /status", callMs?: number) => callSocket({ path: folder, adminSocket }, request, callMs);
+const call = (request = "GET /status", callMs?: number) =>
+  callSocket({ path: folder, adminSocket }, request, callMs === undefined ? {} : { callMs });
 
 let server: Server | undefined;
 

@@ -6,22 +6,27 @@ import type { Config } from "./settings/config.ts";
 
 const CALL_MS = 60_000;
 
+interface CallOptions {
+  body?: object;
+  headers?: Record<string, string>;
+  callMs?: number;
+}
+
 /** Sends a request such as `GET /status`. Fault 404 if no server runs on the data folder. */
 export async function adminCall(
   { dataFolder }: Pick<Config, "dataFolder">,
   request: string,
-  body?: object,
+  options: CallOptions = {},
 ): Promise<Response> {
   requireRoot();
   if (!DataFolder.isAt(dataFolder)) throw noServer(dataFolder);
-  return await callSocket(new DataFolder(dataFolder), request, CALL_MS, body);
+  return await callSocket(new DataFolder(dataFolder), request, options);
 }
 
 export async function callSocket(
   data: Pick<DataFolder, "path" | "adminSocket">,
   request: string,
-  callMs = CALL_MS,
-  body?: object,
+  { body, headers = {}, callMs = CALL_MS }: CallOptions = {},
 ): Promise<Response> {
   const [method = "", path = ""] = request.split(" ");
   let response: Response;
@@ -30,7 +35,8 @@ export async function callSocket(
       method,
       unix: data.adminSocket,
       signal: AbortSignal.timeout(callMs),
-      ...(body && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+      headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
+      ...(body && { body: JSON.stringify(body) }),
     });
   } catch (cause) {
     const { name, code, message } = cause as Error & { code?: unknown };

@@ -63,7 +63,7 @@ function commandOf(words: readonly string[]): Command | undefined {
 }
 
 function nameOf({ usage }: Command): string {
-  return /^[a-z]+(?: [a-z]+)*/.exec(usage)?.[0] ?? "";
+  return /^[a-z]+(?: [a-z]+(?:-[a-z]+)*)*/.exec(usage)?.[0] ?? "";
 }
 
 /** The command of this name, and those whose names begin with it; all for an empty name. */

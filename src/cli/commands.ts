@@ -32,6 +32,9 @@ const OWNER = {
     about: "user of the token, and creator of the key (default: operator@localhost)",
   },
 } as const;
+const SECRETS_OF = {
+  team: { type: "string", value: "TEAM", about: "team of the secret (default: default)" },
+} as const;
 const REVOKE_KEYS = {
   keys: { type: "boolean", about: "also revoke the API keys that the user made (default: no)" },
 } as const;
@@ -217,6 +220,36 @@ export const COMMANDS: readonly Command[] = [
       (await import("./commands/user-password.ts")).changePassword(config(), email, remove === true),
   },
   {
+    usage: "secrets list",
+    about: "List the secrets of a team, without values",
+    options: SECRETS_OF,
+    run: async ({ values: { team } }) => (await import("./commands/secrets.ts")).listSecrets(config(), textOf(team)),
+  },
+  {
+    usage: "secrets set NAME",
+    about: "Create a secret, or set its new value, from a prompt or standard input",
+    options: SECRETS_OF,
+    run: async ({ positionals: [name = ""], values: { team } }) =>
+      (await import("./commands/secrets.ts")).setSecret(config(), textOf(team), name),
+  },
+  {
+    usage: "secrets delete NAME",
+    about: "Delete a secret with all versions",
+    options: SECRETS_OF,
+    run: async ({ positionals: [name = ""], values: { team } }) =>
+      (await import("./commands/secrets.ts")).deleteSecret(config(), textOf(team), name),
+  },
+  {
+    usage: "secrets rotate-key",
+    about: "Encrypt all secrets with a new key, while the server runs",
+    run: async () => (await import("./commands/secrets.ts")).rotateKey(config()),
+  },
+  {
+    usage: "secrets rotate-signing-key",
+    about: "Replace the key that signs identity tokens",
+    run: async () => (await import("./commands/secrets.ts")).rotateSigningKey(config()),
+  },
+  {
     usage: "audit",
     about: "Show the newest changes: who, what, from where, with which result",
     options: {
@@ -244,6 +277,8 @@ export const COMMANDS: readonly Command[] = [
       "builds=N": "builds at once, or usual for the server's limit (default: usual)",
       "reads=N": "reading requests each second, or usual (default: usual)",
       "changes=N": "changing requests each second, or usual (default: usual)",
+      "secrets=N": "secrets, or usual (default: usual)",
+      "secretVersions=N": "versions of each secret that are kept, or usual (default: usual)",
       "private=LIST": "reachable private ranges, addresses and names, none or usual (default: usual)",
       "sharedMemory=WORD": "sharing of equal memory pages: on, off or usual (default: usual)",
       "blocked=yes|no": "rejection of all new sandboxes (default: no)",

@@ -29,13 +29,19 @@ export class DomainPatterns {
 
   /** False for anything that is not a host name, including an address. */
   match(name: string): boolean {
+    return this.closest(name) !== undefined;
+  }
+
+  /** The pattern that describes the name most closely: the name itself, else the longest one. */
+  closest(name: string): string | undefined {
     const wanted = plain(name);
-    if (!isName(wanted)) return false;
-    if (this.#isAll || this.#names.has(wanted)) return true;
+    if (!isName(wanted)) return undefined;
+    if (this.#names.has(wanted)) return wanted;
     for (let dot = wanted.indexOf("."); dot > 0; dot = wanted.indexOf(".", dot + 1)) {
-      if (this.#parents.has(wanted.slice(dot + 1))) return true;
+      const parent = wanted.slice(dot + 1);
+      if (this.#parents.has(parent)) return `*.${parent}`;
     }
-    return false;
+    return this.#isAll ? "*" : undefined;
   }
 }
 

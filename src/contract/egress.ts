@@ -23,7 +23,18 @@ export interface EgressPolicy {
    * (`private-networks.ts`). The rules apply to them as to the internet. Absent: none.
    */
   privateRanges?: readonly string[];
+  /**
+   * Patterns of names with header rules. For TLS to such a name on port 443 the relay terminates TLS and asks for the
+   * headers of each request (`rule-asked`). A rule grants no access by itself. Absent: none.
+   */
+  ruleNames?: readonly string[];
 }
+
+/** Headers that the relay sets on a request to a name with a rule. */
+export type RuleAnswer =
+  | { headers: readonly (readonly [name: string, value: string])[] }
+  /** The response is a 502 with this text, which names the rule and never a value. */
+  | { failure: string };
 
 export interface LookedUp {
   address: string;

@@ -29,8 +29,13 @@ import { OidcLogin, type OidcSettings } from "./login/oidc-login.ts";
 import { Operator } from "./operator.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
-import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
+import { ABSENT_ROUTES } from "./routes/refused-routes.ts";
 import { routes } from "./routes/routes.ts";
+import { IdentityIssuer } from "./secrets/identity-issuer.ts";
+import { RuleAnswers } from "./secrets/rule-answers.ts";
+import { SecretUses } from "./secrets/secret-uses.ts";
+import { Secrets } from "./secrets/secrets.ts";
+import { type SecretsKeySource, SecretsKeys } from "./secrets/secrets-keys.ts";
 import { TeamDeletion } from "./team-deletion.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { Housekeeping } from "./templates/housekeeping.ts";
@@ -92,6 +97,10 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   memoryBound?: MemoryBound | undefined;
   /** Signs upload links, and the tokens of logins. */
   linkSecret: Uint8Array;
+  /** The key that encrypts secrets. */
+  secretsKey: SecretsKeySource;
+  /** Keys of metadata that become claims of workload identities. */
+  identityMetadata?: readonly string[];
   /** The issuer of logins. Absent: none. */
   oidc?: OidcSettings | undefined;
   /** Public address of this interface. Default: links begin with the address of the request. */
@@ -102,11 +111,13 @@ export function createControl(services: ControlServices): Control {
   const assembled = assemble(services);
   const { parts, activity, lifecycle, builds, builtins, volumes, uploads, audit, teamDeletion } = assembled;
   const { privateNetworks, readyPoolTargets, housekeeping, signedLinks } = assembled;
+  const { secretsKeys, secretUses, identity, ruleAnswers } = assembled;
   const { store, host, background } = parts;
   host.events((event) => {
     lifecycle.onHostEvent(event);
     activity.onHostEvent(event);
     builds.onHostEvent(event);
+    ruleAnswers.onHostEvent(event);
   });
   let ready = false;
   const isReady = () => ready;
@@ -124,7 +135,7 @@ export function createControl(services: ControlServices): Control {
       }
     },
     endpoints: routes.map(({ method, path }) => `${method} ${path}`),
-    operator: new Operator({ store, lifecycle, audit, isReady }),
+    operator: new Operator({ store, lifecycle, audit, secretsKeys, identity, isReady }),
     directory: {
       follow: (listener) => lifecycle.followRoutes(listener),
       wake: (sandboxId, request) => lifecycle.wake(sandboxId, request),
@@ -132,6 +143,7 @@ export function createControl(services: ControlServices): Control {
       findSigned: (link, client) => signedLinks.find(link, client),
     },
     async start() {
+      await secretsKeys.start();
       await lifecycle.start();
       await builds.recover();
       await volumes.start();
@@ -160,12 +172,14 @@ export function createControl(services: ControlServices): Control {
       lifecycle.beginClose();
       uploads.close();
       privateNetworks.close();
+      ruleAnswers.close();
       volumes.close();
       await Promise.allSettled(underWay);
       await builds.close();
       await lifecycle.close();
       await background.settled();
       await audit.close();
+      await secretUses.close().catch(() => undefined);
       await activity.close();
     },
   };
@@ -216,6 +230,20 @@ function assemble(services: ControlServices) {
   const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
   const volumes = new Volumes(parts, services.volumeBounds);
   const audit = new AuditLog(parts, services.auditDays);
+  const secretsKeys = new SecretsKeys(parts, services.secretsKey);
+  const secrets = new Secrets(parts, secretsKeys);
+  const secretUses = new SecretUses(parts);
+  const identity = new IdentityIssuer(parts, secretsKeys, {
+    issuer: services.publicUrl,
+    metadata: services.identityMetadata ?? [],
+  });
+  const ruleAnswers = new RuleAnswers({
+    ...parts,
+    keys: secretsKeys,
+    identity,
+    uses: secretUses,
+    warn: (sandbox, message) => activity.warn(sandbox, message),
+  });
   const logins = new Logins(parts, audit, services.linkSecret);
   const signedLinks = new SignedLinks(services);
   const teamDeletion = new TeamDeletion({
@@ -242,6 +270,11 @@ function assemble(services: ControlServices) {
     audit,
     logins,
     signedLinks,
+    secretsKeys,
+    secrets,
+    secretUses,
+    identity,
+    ruleAnswers,
     teamDeletion,
   };
 }
@@ -252,11 +285,10 @@ function dispatchTo(
   isReady: () => boolean,
 ): ReturnType<typeof createDispatch> {
   const { parts, activity, readyPoolTargets, lifecycle, housekeeping, uploads, builds, builtins, volumes } = assembled;
-  const { audit, logins, teamDeletion } = assembled;
+  const { audit, logins, teamDeletion, secrets, secretUses, identity } = assembled;
   const deleting = { ...parts, builds, readyPoolTargets, housekeeping, lifecycle };
   return createDispatch({
     routes,
-    unbuilt: UNBUILT_ROUTES,
     absent: ABSENT_ROUTES,
     services: {
       ...parts,
@@ -270,6 +302,9 @@ function dispatchTo(
       lifecycle,
       idempotentCreates: new IdempotentCreates(parts),
       volumes,
+      secrets,
+      secretUses,
+      identity,
       volumeContent: services.volumeContent,
       activity,
       machine: services.machine,
@@ -282,6 +317,7 @@ function dispatchTo(
     pages: [
       ...new LoginPages(parts, logins, audit, services.oidc && new OidcLogin(parts, services.oidc)).pages,
       ...new OAuthEndpoints(parts, logins).pages,
+      ...identity.pages,
     ],
     budgets: new RequestBudgets(parts.clock, services.requestRates),
     publicUrl: services.publicUrl,

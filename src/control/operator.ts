@@ -5,11 +5,15 @@ import type { Store } from "../store/store.ts";
 import { type AuditLog, commandOrigin } from "./audit/audit.ts";
 import { starting } from "./http/caller.ts";
 import type { Lifecycle } from "./lifecycle/lifecycle.ts";
+import type { IdentityIssuer } from "./secrets/identity-issuer.ts";
+import type { Rotation, SecretsKeys } from "./secrets/secrets-keys.ts";
 
 interface OperatorServices {
   store: Store;
   lifecycle: Lifecycle;
   audit: AuditLog;
+  secretsKeys: SecretsKeys;
+  identity: IdentityIssuer;
   isReady(): boolean;
 }
 
@@ -26,9 +30,29 @@ export class Operator {
     return this.#change("kill", id, (team) => this.services.lifecycle.kill(team, id));
   }
 
+  /** Encrypts all secrets with a new key while they are used. */
+  async rotateSecretsKey(): Promise<Rotation> {
+    this.#requireReady();
+    const rotation = await this.services.secretsKeys.rotate();
+    this.services.audit.note(commandOrigin("secrets rotate-key"), { teamId: null, object: null, status: 200 });
+    return rotation;
+  }
+
+  /** Replaces the key that signs workload identities. Returns when the new one begins to sign. */
+  async rotateSigningKey(): Promise<{ signsAt: number }> {
+    this.#requireReady();
+    const signsAt = await this.services.identity.rotate();
+    this.services.audit.note(commandOrigin("secrets rotate-signing-key"), { teamId: null, object: null, status: 200 });
+    return { signsAt };
+  }
+
+  #requireReady(): void {
+    if (!this.services.isReady()) throw starting();
+  }
+
   async #change(act: string, id: string, work: (team: Team) => Promise<void>): Promise<void> {
-    const { store, audit, isReady } = this.services;
-    if (!isReady()) throw starting();
+    const { store, audit } = this.services;
+    this.#requireReady();
     const sandbox = await store.sandboxes.byId(id);
     const team = sandbox && (await store.people.team(sandbox.teamId));
     if (team === undefined) throw new Fault(404, `there is no sandbox "${id}"`);

@@ -10,6 +10,7 @@ import {
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
   FORK_COUNT_MAX,
+  IDENTITY_TOKENS_MAX,
   MCP_MAX_BYTES,
   MEMORY_DEFAULT_MB,
   MEMORY_MAX_MB,
@@ -18,6 +19,15 @@ import {
   METADATA_KEY_MAX_CHARS,
   METADATA_MAX_BYTES,
   PAGE_MAX,
+  RULE_HEADER_NAME_MAX_CHARS,
+  RULE_HEADER_VALUE_MAX_CHARS,
+  RULE_HEADERS_MAX,
+  RULE_NAME_MAX_CHARS,
+  RULE_NAMES_MAX,
+  RULE_PLACEHOLDERS_MAX,
+  SECRET_METADATA_ENTRIES_MAX,
+  SECRET_METADATA_MAX_BYTES,
+  SECRET_VALUE_MAX_BYTES,
 } from "../contract/management/limits.ts";
 import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
 import { LOGINS_PER_OWNER_MAX } from "./access/logins.ts";
@@ -54,6 +64,10 @@ import { REQUEST_BODY_MS } from "./http/request-body.ts";
 import { IDEMPOTENCY_KEYS_PER_TEAM_MAX } from "./lifecycle/idempotent-creates.ts";
 import { EGRESS_CHANGES_WAITING_MAX } from "./lifecycle/transitions/egress-changes.ts";
 import { BUILD_WITHOUT_UPLOAD_MS, LOG_LINES_PER_SANDBOX_MAX, REQUEST_LARGE_BODY_MAX_BYTES } from "./limits.ts";
+import { SIGNING_KEYS_MAX } from "./secrets/identity-issuer.ts";
+import { RULE_ANSWER_MAX_BYTES, RULE_QUESTIONS_WAITING_MAX } from "./secrets/rule-answers.ts";
+import { SECRET_USES_KEPT_MAX, USE_HOSTS_PER_SANDBOX_MAX } from "./secrets/secret-uses.ts";
+import { SECRET_VERSIONS_KEPT_DEFAULT, SECRETS_PER_TEAM_DEFAULT } from "./secrets/secrets.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";
 import { VOLUME_CONTENTS_PER_TEAM_MAX } from "./volumes/content-quota.ts";
 import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";
@@ -87,6 +101,16 @@ const OF_SANDBOXES = limitRows([
     "the oldest are removed",
   ],
   ["sandbox", "queued changes of network rules", EGRESS_CHANGES_WAITING_MAX, LATER],
+  ["sandbox", "host names with header rules", RULE_NAMES_MAX, "400"],
+  ["sandbox", "identity tokens", IDENTITY_TOKENS_MAX, "400"],
+  ["sandbox", "requests that wait for headers of a rule", RULE_QUESTIONS_WAITING_MAX, "502 inside the sandbox"],
+  ["sandbox", "headers that rules set on a request", inBytes(RULE_ANSWER_MAX_BYTES), "502 inside the sandbox"],
+  [
+    "sandbox",
+    "recorded hosts for which a sandbox used a secret",
+    USE_HOSTS_PER_SANDBOX_MAX,
+    "further ones are counted under the pattern of the rule",
+  ],
 ]);
 
 const OF_TEAMS = limitRows([
@@ -131,6 +155,16 @@ const OF_TEAMS = limitRows([
   ["team", "concurrent uploads for builds", UPLOADS_AT_ONCE_PER_TEAM, LATER],
   ["team", "stored uploads for builds", `${UPLOADS_PER_TEAM_MAX}, ${inBytes(UPLOADS_PER_TEAM_MAX_BYTES)}`, "507"],
   ["team", "volumes", VOLUME_BOUNDS_DEFAULT.perTeam, NOT_LATER, "SANDLOT_VOLUMES_PER_TEAM"],
+  ["team", "secrets", SECRETS_PER_TEAM_DEFAULT, "409", "`sandlot limits TEAM secrets=N`"],
+  [
+    "team",
+    "kept versions of a secret",
+    SECRET_VERSIONS_KEPT_DEFAULT,
+    "older ones are removed",
+    "`sandlot limits TEAM secretVersions=N`",
+  ],
+  ["team", "recorded uses of a secret", SECRET_USES_KEPT_MAX, "those of the longest ago are removed"],
+  ["server", "published signing keys", SIGNING_KEYS_MAX, "409 for a further rotation"],
   ["team", "volumes with concurrent file requests", VOLUME_CONTENTS_PER_TEAM_MAX, LATER],
   ["team", "API keys", API_KEYS_PER_TEAM_MAX, NOT_LATER],
   ["user", "logins of a user or API key", LOGINS_PER_OWNER_MAX, "the oldest ends"],
@@ -175,6 +209,14 @@ const OF_REQUESTS = limitRows([
   ["request", "total environment variables", inBytes(ENV_TOTAL_MAX_BYTES), "400"],
   ["request", "`mcp` of a create", inBytes(MCP_MAX_BYTES), "400"],
   ["request", "entries of a network list", EGRESS_ENTRIES_MAX, "400"],
+  ["request", "name of a header rule", `${RULE_NAME_MAX_CHARS} characters`, "400"],
+  ["request", "headers of a rule", RULE_HEADERS_MAX, "400"],
+  ["request", "name of a header of a rule", `${RULE_HEADER_NAME_MAX_CHARS} characters`, "400"],
+  ["request", "value of a header of a rule", `${RULE_HEADER_VALUE_MAX_CHARS} characters`, "400"],
+  ["request", "placeholders of a rule", RULE_PLACEHOLDERS_MAX, "400"],
+  ["request", "value of a secret", inBytes(SECRET_VALUE_MAX_BYTES), "400"],
+  ["request", "entries of a secret's metadata", SECRET_METADATA_ENTRIES_MAX, "400"],
+  ["request", "total metadata of a secret", inBytes(SECRET_METADATA_MAX_BYTES), "400"],
   ["request", "copies of a fork", FORK_COUNT_MAX, "400"],
   ["request", "entries of a page", PAGE_MAX, "400"],
   [

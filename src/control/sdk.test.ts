@@ -1,6 +1,16 @@
 /** The unmodified JS SDK against this management API. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { AuthenticationError, NotFoundError, RateLimitError, Sandbox, type SandboxInfo, Template } from "e2b";
+import {
+  AuthenticationError,
+  NotFoundError,
+  RateLimitError,
+  Sandbox,
+  type SandboxInfo,
+  Secret,
+  SecretError,
+  SecretNotFoundError,
+  Template,
+} from "e2b";
 import { REQUEST_BURST_SECONDS } from "./budgets/request-rates.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { storeBuild, storeTemplate } from "./testing/stored-templates.ts";
@@ -203,6 +213,56 @@ describe("the JS SDK", () => {
     await expect(sandbox.updateNetwork({})).rejects.toBeInstanceOf(NotFoundError);
     const unruly = { network: { allowOut: ["example.com"] } };
     await expect(Sandbox.create("base", { ...connection, ...unruly })).rejects.toThrow('needs "0.0.0.0/0" in denyOut');
+  });
+
+  test("makes, changes, lists and destroys secrets, and sets headers with them", async () => {
+    const made = await Secret.create("Open_AI", "planted-1", { ...connection, metadata: { owner: "ann" } });
+    expect(made).toEqual({
+      secretId: expect.stringMatching(/^sec_/),
+      name: "open_ai",
+      version: 1,
+      metadata: { owner: "ann" },
+      createdAt: expect.any(Date),
+      updatedAt: expect.any(Date),
+    });
+    await expect(Secret.create("open_ai", "x", connection)).rejects.toBeInstanceOf(SecretError);
+    expect(await Secret.update("OPEN_AI", "planted-2", connection)).toMatchObject({
+      version: 2,
+      metadata: { owner: "ann" },
+    });
+    expect((await Secret.update(made.secretId, "planted-3", { ...connection, metadata: {} })).metadata).toEqual({});
+    for (const name of ["b", "c"]) await Secret.create(name, "x", connection);
+    const pages = Secret.list({ ...connection, limit: 2 });
+    const names: string[] = [];
+    while (pages.hasNext) names.push(...(await pages.nextItems()).map(({ name }) => name));
+    expect(names.toSorted()).toEqual(["b", "c", "open_ai"]);
+
+    const sandbox = await Sandbox.create("base", {
+      ...connection,
+      network: {
+        allowOut: ({ rules }) => [...rules.keys()],
+        denyOut: ({ allTraffic }) => [allTraffic],
+        rules: {
+          "Api.Example.com": [{ transform: { headers: { Authorization: `Bearer ${Secret.fill("open_ai")}` } } }],
+        },
+      },
+    });
+    const shown = {
+      "api.example.com": [{ transform: { headers: { Authorization: `Bearer \${e2b.secrets.open_ai}` } } }],
+    };
+    expect((await sandbox.getInfo()).network?.rules).toEqual(shown);
+    const ask = () => fixture.host.askRule(sandbox.sandboxId, "api.example.com", "api.example.com");
+    expect(await ask()).toEqual({ headers: [["Authorization", "Bearer planted-3"]] });
+    await sandbox.updateNetwork({ rules: new Map([["b.test", [{ transform: { headers: { A: "b" } } }]]]) });
+    expect((await sandbox.getInfo()).network?.rules).toEqual({ "b.test": [{ transform: { headers: { A: "b" } } }] });
+    await sandbox.kill();
+
+    expect(await Secret.exists("open_ai", connection)).toBe(true);
+    expect(await Secret.destroy("open_ai", connection)).toBe(true);
+    expect(await Secret.destroy("open_ai", connection)).toBe(false);
+    expect(await Secret.exists("open_ai", connection)).toBe(false);
+    await expect(Secret.getInfo("open_ai", connection)).rejects.toBeInstanceOf(SecretNotFoundError);
+    await expect(Secret.update("open_ai", "x", connection)).rejects.toBeInstanceOf(SecretNotFoundError);
   });
 
   test("throws errors with the server's message", async () => {

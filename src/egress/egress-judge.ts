@@ -8,12 +8,14 @@ export class EgressJudge {
   readonly #denied: Ipv4Ranges;
   readonly #names: DomainPatterns;
   readonly #private: Ipv4Ranges;
+  readonly #rules: DomainPatterns;
 
   constructor(readonly policy: EgressPolicy) {
     this.#allowed = new Ipv4Ranges(policy.allowRanges);
     this.#denied = new Ipv4Ranges(policy.denyRanges);
     this.#names = new DomainPatterns(policy.allowNames);
     this.#private = new Ipv4Ranges(policy.privateRanges ?? []);
+    this.#rules = new DomainPatterns(policy.ruleNames ?? []);
   }
 
   /** For a connection whose host name is unknown. */
@@ -28,6 +30,15 @@ export class EgressJudge {
 
   allowsName(name: string): boolean {
     return this.#names.match(name);
+  }
+
+  get hasRules(): boolean {
+    return (this.policy.ruleNames?.length ?? 0) > 0;
+  }
+
+  /** The pattern of the name's header rule. It does not matter here whether the policy allows the name. */
+  ruleOf(name: string): string | undefined {
+    return this.#rules.closest(name);
   }
 
   /** Where the policy denies all addresses, DNS would otherwise be a way out. */

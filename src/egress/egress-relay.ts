@@ -12,14 +12,22 @@ import { described, type Log } from "../base/log.ts";
 import { sendTo } from "../base/program-input.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import type { EgressPolicy } from "../contract/internal/host.ts";
+import type { EgressPolicy, RuleAnswer } from "../contract/internal/host.ts";
 import { ID_COUNT, RELAY_ID_FIRST } from "../system/id-range.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { overloaded } from "../system/overload.ts";
 import { bundleProgram, spawnUnprivileged } from "../system/unprivileged-process.ts";
 import { RELAY_CONNECTIONS_MAX } from "./program/bounds.ts";
-import type { Ports } from "./program/connection-relay.ts";
-import { RELAY_MESSAGE_MAX_BYTES, type RelayReply, type RelayRequest } from "./relay-messages.ts";
+import {
+  type Ports,
+  RELAY_MESSAGE_MAX_BYTES,
+  type RelayReply,
+  type RelayRequest,
+  type RelayStart,
+  type RuleAsked,
+  type RuleCertificate,
+} from "./relay-messages.ts";
+import { RuleCertificates } from "./rule-certificates.ts";
 
 /** Limit from a change of the rules until the relay applies it, including a restart of the relay. */
 const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
@@ -53,9 +61,21 @@ interface RelayOptions {
   onTrouble?: (source: string, message: string) => void;
   /** Receives the outcomes of connections, at intervals. */
   onDecisions?: (decisions: CountsByName) => void;
+  /** Absent: names with header rules are not relayed. */
+  rules?: RuleOptions;
   log: Log;
   /** Interval between checks for a reply. */
   checkMs?: number;
+}
+
+interface RuleOptions {
+  /** The key of all certificates of `certificateFor`, in PEM. */
+  leafKeyPem: string;
+  certificateFor(name: string): Promise<string>;
+  /** Authorities that may certify sites, in PEM; null: those that the runtime brings. */
+  roots: string | null;
+  /** A request needs the headers of its rule: reply with `answerRule`. */
+  onAsked(asked: RuleAsked): void;
 }
 
 interface PendingRequest {
@@ -70,6 +90,7 @@ export class EgressRelay {
   readonly uid: number;
   readonly #policies = new Map<string, EgressPolicy>();
   readonly #pending = new Map<number, PendingRequest>();
+  readonly #certificates: RuleCertificates | undefined;
   #ports: Ports = { http: 0, tls: 0, proxied: 0 };
   #child: Child | undefined;
   #isReady = false;
@@ -84,6 +105,7 @@ export class EgressRelay {
     private readonly program: string,
   ) {
     this.uid = relayId(options.gateway);
+    this.#certificates = options.rules && new RuleCertificates(options.rules);
   }
 
   static async open(options: RelayOptions): Promise<EgressRelay> {
@@ -111,6 +133,11 @@ export class EgressRelay {
     await inTime(this.#request({ do: "close-ranges", ranges }));
   }
 
+  /** Replies to `onAsked`. An unknown question is success: the request has ended, or the relay has. */
+  answerRule(question: string, answer: RuleAnswer): void {
+    this.#answer(question, answer);
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#child?.kill("SIGKILL");
@@ -127,6 +154,22 @@ export class EgressRelay {
     // A starting relay gets all policies, this one included.
     if (this.#isReady) this.#send(pending.request);
     await pending.done.promise;
+  }
+
+  #answer(question: string, answer: RuleAnswer | RuleCertificate): void {
+    // Not kept for the next relay, which has other questions.
+    if (!this.#isReady) return;
+    this.#request({ do: "answer", question, answer }).catch((thrown) => {
+      const event = "a reply about a header rule could not be sent";
+      this.options.log.write({ level: "error", event, error: described(thrown) });
+    });
+  }
+
+  async #certify(question: string, source: string, host: string): Promise<void> {
+    this.#answer(
+      question,
+      (await this.#certificates?.get(source, host)) ?? { failure: "this server has no authority" },
+    );
   }
 
   #send(message: unknown): void {
@@ -166,7 +209,7 @@ export class EgressRelay {
     const late = setTimeout(() => child.kill("SIGKILL"), RELAY_START_MS);
     const replies = boundedLines(child.stdout, RELAY_MESSAGE_MAX_BYTES);
     try {
-      this.#send({ address: this.options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
+      this.#send(this.#startMessage);
       const first = JSON.parse((await replies.next()).value ?? "{}") as RelayReply;
       if (!("ready" in first)) throw new Error("it ended before it was ready");
       this.#ports = first.ready;
@@ -181,6 +224,16 @@ export class EgressRelay {
     this.#isReady = true;
     this.#fails = 0;
     await this.#sendAll();
+  }
+
+  get #startMessage(): RelayStart {
+    const { gateway, rules } = this.options;
+    return {
+      address: gateway,
+      ports: this.#ports,
+      connectionsMax: relayConnectionsMax(),
+      rules: rules === undefined ? null : { leafKeyPem: rules.leafKeyPem, roots: rules.roots },
+    };
   }
 
   /** Sends all policies. They include those of waiting requests, which resolve once the relay has acknowledged all. */
@@ -205,6 +258,11 @@ export class EgressRelay {
           this.options.onTrouble?.(String(source), String(trouble).slice(0, RELAY_ERROR_MAX_CHARS));
         }
         if ("decisions" in reply) this.options.onDecisions?.(reply.decisions);
+        if ("asked" in reply) this.options.rules?.onAsked(reply.asked);
+        if ("certify" in reply) {
+          const { question, source, host } = reply.certify;
+          void this.#certify(String(question), String(source), String(host));
+        }
         if (!("done" in reply)) continue;
         const pending = this.#pending.get(reply.done);
         this.#pending.delete(reply.done);

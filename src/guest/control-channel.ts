@@ -20,6 +20,7 @@ import { renewMachineId } from "./system/machine-id.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { quote } from "./system/quote.ts";
 import { systemCode } from "./system/rpc-fault.ts";
+import { trustRules } from "./system/rule-trust.ts";
 import { wholeNumber } from "./system/whole-number.ts";
 import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
@@ -118,7 +119,9 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   // A guest that was booted ahead of time, or that is a copy, drops entries from before this sandbox began.
   if (fresh.sandboxId !== known) journal.beginAnew();
   if (known !== "" && fresh.sandboxId !== known) renewMachineId();
-  settings.replace(fresh);
+  const { trustedAuthority } = fresh;
+  const trustVariables = trustRules(trustedAuthority, { root: "", folder: variablesFolder });
+  settings.replace(trustedAuthority === undefined ? fresh : { ...fresh, trustVariables });
   publishInternalVariables(fresh, variablesFolder);
   // A resumed sandbox has a new memory file without valid figures, so write it now. A booting sandbox has one as well,
   // but no process can read it yet, and the first process start updates it.

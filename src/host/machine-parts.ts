@@ -26,6 +26,8 @@ import { IdRanges } from "../system/id-ranges.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { raiseUserLimits } from "../system/user-limits.ts";
+import { RuleAuthority } from "../tls/rule-authority.ts";
+import { trustedRoots } from "../tls/trusted-roots.ts";
 import type { Ksmd } from "./ksmd.ts";
 
 export interface MachineOptions extends BuildOptions {
@@ -79,7 +81,20 @@ export async function openParts(options: MachineOptions) {
     if (isAlive(record)) network.adopt(record.slot, record.egress);
   }
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
-  await network.open((about) => EgressRelay.open({ ...about, folder: data.runFolder, log: stderrLog }));
+  const ruleAuthority = await RuleAuthority.open(data.path);
+  await network.open(({ onRuleAsked, ...about }) =>
+    EgressRelay.open({
+      ...about,
+      folder: data.runFolder,
+      rules: {
+        leafKeyPem: ruleAuthority.leafKeyPem,
+        certificateFor: (name) => ruleAuthority.certificateFor(name),
+        roots: trustedRoots(process.env),
+        onAsked: onRuleAsked,
+      },
+      log: stderrLog,
+    }),
+  );
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
   const runtimes = new Runtimes(options.runtime ?? "crun", {
     crun: await CrunRuntime.open(toolbox, data, mounts),
@@ -91,5 +106,18 @@ export async function openParts(options: MachineOptions) {
   if (options.ownImage !== undefined) images.hold(options.ownImage);
   const volumes = await Volumes.open(data, mounts);
   const content = new VolumeContentProcesses(volumes, join(data.runFolder, "volume-content"));
-  return { runtimes, network, ranges, disks, mounts, dns, checkpoints, images, volumes, content, guests };
+  return {
+    runtimes,
+    network,
+    ranges,
+    disks,
+    mounts,
+    dns,
+    checkpoints,
+    images,
+    volumes,
+    content,
+    guests,
+    ruleAuthority,
+  };
 }

@@ -23,9 +23,11 @@ import type {
   Inventory,
   KeptReady,
   ResumeSandbox,
+  RuleAnswer,
   StoredImages,
   Usage,
 } from "../contract/internal/host.ts";
+import type { RuleAsked } from "../egress/relay-messages.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Leftovers } from "../sandbox/cleanup.ts";
 import { Endings } from "../sandbox/endings.ts";
@@ -83,6 +85,7 @@ export class Machine implements Host {
     const { network, mounts } = parts;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     network.onTrouble = (address, message) => this.#running.emitTrouble(address, message);
+    network.onRuleAsked = (asked) => this.#askRule(asked);
     this.#pages = new GuestPages(mounts);
     this.#endings = new Endings({ ...parts, data }, options.endWithinMs);
     this.#checkpointing = new Checkpointing({ ...parts, data });
@@ -229,7 +232,12 @@ export class Machine implements Host {
         throw cause;
       }
       record.egress = egress;
+      await this.#setTrust(record);
     });
+  }
+
+  async answerRule(question: string, answer: RuleAnswer): Promise<void> {
+    this.parts.network.answerRule(question, answer);
   }
 
   async forward(id: string, port: number): Promise<number | undefined> {
@@ -261,6 +269,8 @@ export class Machine implements Host {
       this.#running.add(record);
       this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
       this.#merging.note(record.kind);
+      // The server may have been killed before the guest was told, or have another authority now.
+      void this.#turns.run(record.id, () => this.#setTrust(record));
       this.#pages
         .hold(record.guestFolder)
         .then((start) => start[Symbol.dispose]())
@@ -350,6 +360,14 @@ export class Machine implements Host {
     }
   }
 
+  /** Nothing above the host knows a sandbox before it is announced. */
+  #askRule({ question, source, pattern, host }: RuleAsked): void {
+    const id = this.#running.announcedAt(source);
+    if (id !== undefined) this.#running.emit({ kind: "rule-asked", question, id, pattern, host });
+    else
+      this.parts.network.answerRule(question, { failure: `header rule "${pattern}": the sandbox is still starting` });
+  }
+
   /** Removes a sandbox without an owner. Never throws. */
   async #discard(id: string): Promise<void> {
     await this.destroy(id).catch((error) =>
@@ -361,6 +379,15 @@ export class Machine implements Host {
     await this.#endings
       .end(leftovers)
       .catch((error) => logFailure("a sandbox that did not start could not be removed", error, leftovers.id));
+  }
+
+  /** Never throws: without trust, requests to names with rules fail, and the rules hold all the same. */
+  async #setTrust({ id, egress }: SandboxRecord): Promise<void> {
+    await this.#starting.setTrust(id, egress).catch((error) => {
+      logFailure("a guest could not be told whether its programs trust the authority of header rules", error, id);
+      const message = "The certificate of the header rules could not be added or removed: the runtime did not respond";
+      this.#running.emit({ kind: "trouble", id, message });
+    });
   }
 
   #watchMemory({ percent, read = () => memoryLeft(this.options.data.cgroup) }: MemoryReserve): MemoryWatch {

@@ -116,6 +116,8 @@ interface ChunkRules {
   lines?: "dropped" | "plain" | "kept";
   /** For requests relayed unchanged: servers differ in how they read extensions. */
   refusesExtensions?: boolean;
+  /** Further names in lower case that are refused as trailers. */
+  neverTrailers?: ReadonlySet<string>;
   /** Maximum chunks read by one call; the rest of the bytes is `untaken`. Unlimited by default. */
   chunksAtOnce?: number;
 }
@@ -128,6 +130,7 @@ export class ChunkedBody implements Body {
   readonly lines: NonNullable<ChunkRules["lines"]>;
   readonly #refusesExtensions: boolean;
   readonly #chunksAtOnce: number;
+  readonly #neverTrailers: ReadonlySet<string> | undefined;
   #state: State = State.SizeStart;
   #lineBytes = 0;
   #digits = 0;
@@ -137,7 +140,8 @@ export class ChunkedBody implements Body {
   surplus = 0;
   untaken = 0;
 
-  constructor({ lines, refusesExtensions, chunksAtOnce }: ChunkRules = {}) {
+  constructor({ lines, refusesExtensions, chunksAtOnce, neverTrailers }: ChunkRules = {}) {
+    this.#neverTrailers = neverTrailers;
     this.lines = lines ?? "dropped";
     this.#refusesExtensions = refusesExtensions ?? false;
     this.#chunksAtOnce = chunksAtOnce ?? Number.MAX_SAFE_INTEGER;
@@ -296,7 +300,7 @@ export class ChunkedBody implements Body {
   }
 
   #takeTrailerName(name: string): void {
-    if (NEVER_TRAILERS.has(name)) throw new Error(`the body has the trailer ${name}`);
+    if (NEVER_TRAILERS.has(name) || this.#neverTrailers?.has(name)) throw new Error(`the body has the trailer ${name}`);
     this.#state = State.TrailerValue;
   }
 }

@@ -46,6 +46,14 @@ export class RunningSandboxes {
     }
   }
 
+  /** The sandbox with this address, if it is reachable for its owner. */
+  announcedAt(address: string): string | undefined {
+    for (const [id, { record, isAnnounced }] of this.#entries) {
+      if (isAnnounced && this.network.address(record.slot) === address) return id;
+    }
+    return undefined;
+  }
+
   add(record: SandboxRecord): RunningSandbox {
     const running = { record, guest: this.guestOf(record), isAnnounced: false };
     this.#entries.set(record.id, running);

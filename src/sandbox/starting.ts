@@ -59,6 +59,8 @@ interface StartingParts {
   volumes: Volumes;
   content: VolumeContentProcesses;
   cgroup: string;
+  /** Sandboxes with header rules trust it. */
+  ruleAuthority: { readonly certificatePem: string };
   /** Removes what was made for a sandbox that failed to start. Never throws. */
   removeResources(leftovers: Leftovers): Promise<void>;
 }
@@ -74,7 +76,7 @@ export class Starting {
   async bootFor(request: CreateSandbox, origin?: DiskOrigin): Promise<string> {
     const id = newSandboxId();
     const { kind, egress, volumes = [] } = request;
-    await this.#bootAs(id, kind, origin, egress, volumes, settingsFor(id, request));
+    await this.#bootAs(id, kind, origin, egress, volumes, this.#settingsFor(id, request));
     return id;
   }
 
@@ -116,7 +118,7 @@ export class Starting {
     using _pages = await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _permit = await this.#restores.acquire();
-    const settings = handsOver ? settingsFor(id, request) : undefined;
+    const settings = handsOver ? this.#settingsFor(id, request) : undefined;
     const turn = () => this.#restoring.acquire();
     const restore = { id, kind, runtimeName, runtime, checkpoint: folder, memory, egress, copy, settings, turn };
     await this.#add(await restoreSandbox({ ...this.parts, ...this.#places(id, kind), ...restore }));
@@ -133,10 +135,27 @@ export class Starting {
       await network.setEgress(record.slot, request.egress);
     }
     delete sandbox.ahead;
-    if (ahead !== undefined) guest.show(settingsFor(id, request));
-    else await guest.configure(settingsFor(id, request));
+    if (ahead !== undefined) guest.show(this.#settingsFor(id, request));
+    else await guest.configure(this.#settingsFor(id, request));
     // The sandbox may have ended unnoticed before or during the hand-over.
     this.#requireStarted(id);
+  }
+
+  /** Programs that start from now on trust the authority of header rules only if there are any. */
+  async setTrust(id: string, egress: Egress): Promise<void> {
+    await this.parts.running.get(id)?.guest.trust(this.#trusted(egress));
+  }
+
+  #settingsFor(id: string, { kind, envVars, accessTokens, egress }: CreateSandbox): GuestSettings {
+    const { templateId, defaultUser, defaultWorkdir } = kind;
+    const trustedAuthority = this.#trusted(egress);
+    const settings = { sandboxId: id, templateId, envVars, accessTokens, defaultUser, defaultWorkdir };
+    return trustedAuthority === undefined ? settings : { ...settings, trustedAuthority };
+  }
+
+  #trusted(egress: Egress): string | undefined {
+    const hasRules = typeof egress === "object" && (egress.ruleNames ?? []).length > 0;
+    return hasRules ? this.parts.ruleAuthority.certificatePem : undefined;
   }
 
   #requireStarted(id: string): RunningSandbox {
@@ -188,9 +207,4 @@ export class Starting {
         removeResources({ id, slot, firstId: first, disk }),
     };
   }
-}
-
-function settingsFor(id: string, { kind, envVars, accessTokens }: CreateSandbox): GuestSettings {
-  const { templateId, defaultUser, defaultWorkdir } = kind;
-  return { sandboxId: id, templateId, envVars, accessTokens, defaultUser, defaultWorkdir };
 }

@@ -398,6 +398,48 @@ export const migrations: readonly Migration[] = [
       await sql`UPDATE builds SET guest_version = '0.6.13' WHERE checkpoint IS NOT NULL AND guest_version IS NULL`;
     },
   },
+  {
+    version: 15,
+    title: "secrets and workload identity",
+    async apply(sql) {
+      await sql`CREATE TABLE secrets (
+        id TEXT PRIMARY KEY,
+        team_id TEXT NOT NULL REFERENCES teams (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        version BIGINT NOT NULL,
+        metadata TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        UNIQUE (team_id, name))`;
+      await sql`CREATE INDEX secrets_of_team ON secrets (team_id, created_at DESC, id)`;
+      await sql`CREATE TABLE secret_versions (
+        secret_id TEXT NOT NULL REFERENCES secrets (id) ON DELETE CASCADE,
+        version BIGINT NOT NULL,
+        sealed TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        PRIMARY KEY (secret_id, version))`;
+      await sql`CREATE INDEX secret_versions_by_key ON secret_versions (key_id)`;
+      // No reference to sandboxes: the record of use outlives them.
+      await sql`CREATE TABLE secret_uses (
+        secret_id TEXT NOT NULL REFERENCES secrets (id) ON DELETE CASCADE,
+        version BIGINT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        host TEXT NOT NULL,
+        count BIGINT NOT NULL,
+        first_at BIGINT NOT NULL,
+        last_at BIGINT NOT NULL,
+        PRIMARY KEY (secret_id, version, sandbox_id, host))`;
+      await sql`CREATE INDEX secret_uses_by_time ON secret_uses (secret_id, last_at)`;
+      await sql`CREATE TABLE signing_keys (
+        id TEXT PRIMARY KEY,
+        public_key TEXT NOT NULL,
+        sealed TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        created_at BIGINT NOT NULL)`;
+      await sql`ALTER TABLE sandboxes ADD COLUMN identity_tokens TEXT NOT NULL DEFAULT '{}'`;
+    },
+  },
 ];
 
 /** Between the title of a step and the version of the program that applied it. */

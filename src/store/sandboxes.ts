@@ -70,6 +70,8 @@ export const sandboxes = new Table({
   /** The host may enforce other egress rules than the row says. */
   egressUnsettled: BOOLEAN,
   mcp: orNull(json<Record<string, unknown>>()),
+  /** Workload identity tokens that its header rules may refer to, by name. */
+  identityTokens: json<Record<string, { audience: string }>>(),
 });
 
 /** For the operator: sandboxes of all teams, with the team's name. */
@@ -108,6 +110,8 @@ export interface EgressSettings {
   allowOut?: string[];
   denyOut?: string[];
   egressProxy?: { address: string; username?: string; password?: string };
+  /** Headers of HTTPS requests, by host name or `*.` pattern in lower case. Values may hold placeholders. */
+  rules?: Record<string, { transform?: { headers?: Record<string, string> } }[]>;
 }
 
 /** Identifies one run of a sandbox. */
@@ -328,7 +332,12 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
         ...(row.traffic_token === null ? [] : [text(row.traffic_token)]),
         ...[(parsed(row.network ?? null) as SandboxNetwork).egressProxy?.password ?? []].flat(),
       ]);
-      return { certain, possible: rows.flatMap((row) => [parsed(row.env_vars), parsed(row.mcp ?? null)]) };
+      const headers = (row: (typeof rows)[number]) =>
+        Object.values((parsed(row.network ?? null) as SandboxNetwork).rules ?? {}).flatMap((rules) =>
+          rules.map(({ transform }) => transform?.headers ?? {}),
+        );
+      const possible = rows.flatMap((row) => [parsed(row.env_vars), parsed(row.mcp ?? null), ...headers(row)]);
+      return { certain, possible };
     },
 
     async earliestEnd(): Promise<number | undefined> {

@@ -49,7 +49,17 @@ for (const { title, missing, fresh } of bothEngines()) {
         certain,
         possible: [sandbox.envVars, { servers: [{ deep: [null, 1.5, "x"] }] }],
       });
-      const { envVars, tokens, allowInternetAccess, network, trafficToken, egressUnsettled, mcp, ...listed } = sandbox;
+      const {
+        envVars,
+        tokens,
+        allowInternetAccess,
+        network,
+        trafficToken,
+        egressUnsettled,
+        mcp,
+        identityTokens,
+        ...listed
+      } = sandbox;
       const filter = {
         teamId: "team-1",
         running: true,

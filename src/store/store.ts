@@ -20,7 +20,10 @@ import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
 import { sandboxesIn } from "./sandboxes.ts";
+import { secretUsesIn } from "./secret-uses.ts";
+import { secretsIn } from "./secrets.ts";
 import { serverStateIn } from "./server-state.ts";
+import { signingKeysIn } from "./signing-keys.ts";
 import { teamActivityIn } from "./team-activity.ts";
 import { teamRemnantsIn } from "./team-remnants.ts";
 import { templatesIn } from "./templates.ts";
@@ -91,6 +94,9 @@ function tablesIn(sql: Statement, quick: Statement = sql) {
     teamRemnants: teamRemnantsIn(sql),
     volumes: volumesIn(sql),
     webhooks: webhooksIn(sql),
+    secrets: secretsIn(sql),
+    secretUses: secretUsesIn(sql),
+    signingKeys: signingKeysIn(sql),
   };
 }
 

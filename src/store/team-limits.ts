@@ -13,6 +13,9 @@ const teamLimits = z.strictObject({
   /** Requests per second: GET requests, and others. Absent: the server's default. */
   reads: z.int().min(1).optional(),
   changes: z.int().min(1).optional(),
+  /** Secrets, and versions of each that are kept. Absent: the server's default. */
+  secrets: z.int().min(1).optional(),
+  secretVersions: z.int().min(1).optional(),
   /** Private networks open to its sandboxes, as the operator wrote them. Absent: those of the server. */
   private: z.array(z.string()).optional(),
   /** Whether its sandboxes share memory with those of all other teams that do. Absent: as the server's setting says. */

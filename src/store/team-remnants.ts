@@ -23,6 +23,11 @@ export function teamRemnantsIn(sql: Statement) {
         (SELECT id FROM sandbox_events WHERE team_id = ${teamId} LIMIT ${limit})`,
     (teamId, limit) => count`DELETE FROM team_activity WHERE (team_id, at) IN
         (SELECT team_id, at FROM team_activity WHERE team_id = ${teamId} LIMIT ${limit})`,
+    (teamId, limit) => count`DELETE FROM secret_uses WHERE (secret_id, version, sandbox_id, host) IN
+        (SELECT secret_id, secret_uses.version, sandbox_id, host FROM secret_uses
+          JOIN secrets ON secrets.id = secret_id WHERE team_id = ${teamId} LIMIT ${limit})`,
+    (teamId, limit) => count`DELETE FROM secrets WHERE id IN
+        (SELECT id FROM secrets WHERE team_id = ${teamId} LIMIT ${limit})`,
     (teamId, limit) => count`DELETE FROM idempotency_keys WHERE (team_id, key_hash) IN
         (SELECT team_id, key_hash FROM idempotency_keys WHERE team_id = ${teamId} LIMIT ${limit})`,
     (teamId, limit) => count`DELETE FROM build_logs WHERE (build_id, position) IN

@@ -35,9 +35,8 @@ import { REQUEST_VALUES_MAX } from "../../src/control/http/json-bounds.ts";
 import { REQUEST_BODY_MS } from "../../src/control/http/request-body.ts";
 import { EGRESS_CHANGES_WAITING_MAX } from "../../src/control/lifecycle/transitions/egress-changes.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../../src/control/limits.ts";
-import { ABSENT_ROUTES, UNBUILT_ROUTES } from "../../src/control/routes/refused-routes.ts";
+import { ABSENT_ROUTES } from "../../src/control/routes/refused-routes.ts";
 import { routes } from "../../src/control/routes/routes.ts";
-import { refuseUnbuilt } from "../../src/control/routes/unbuilt-fields.ts";
 import { ANY_INTERFACE } from "../../src/sandbox/network/slot-chains.ts";
 import { allChecks } from "../../src/setup/doctor/doctor.ts";
 import { SETTINGS as HOST_SETTINGS } from "../../src/setup/host-changes.ts";
@@ -114,11 +113,6 @@ describe("api.md", () => {
     expect(supported).toEqual(built);
   });
 
-  test("has every endpoint that is not supported yet, and no others", () => {
-    const notYet = endpoints.filter(({ Supported }) => Supported === "not yet").map(({ Endpoint }) => Endpoint);
-    expect(notYet).toEqual([...UNBUILT_ROUTES]);
-  });
-
   test("has every endpoint that is never supported, with its alternative, and no others", () => {
     const rows = tableRows(api, ["Not part of this server", "Instead"]);
     const absent = rows.map((row) => [row["Not part of this server"], row.Instead]);
@@ -126,7 +120,7 @@ describe("api.md", () => {
   });
 
   test("has the status of each endpoint once", () => {
-    expect(endpoints.filter(({ Supported }) => Supported !== "yes" && Supported !== "not yet")).toEqual([]);
+    expect(endpoints.filter(({ Supported }) => Supported !== "yes")).toEqual([]);
     const names = endpoints.map(({ Endpoint }) => Endpoint);
     expect(new Set(names).size).toBe(names.length);
   });
@@ -144,7 +138,7 @@ describe("api.md", () => {
 
   test("has every field of network, and its bounds", () => {
     const fields = tableRows(api, ["In network", "Meaning"]).map((row) => row["In network"] ?? "");
-    expect([...fields, "rules"].sort()).toEqual(Object.keys(network.shape).sort());
+    expect([...fields].sort()).toEqual(Object.keys(network.shape).sort());
     const bounds = tableRows(api, ["Of network", "Bound"]).map(({ Bound }) => Bound);
     expect(bounds).toEqual([
       String(EGRESS_ENTRIES_MAX),
@@ -182,27 +176,9 @@ describe("api.md", () => {
 
   test("names every field of a create request", () => {
     const honoured = tableRows(api, ["Honoured", "Meaning"]).map(({ Honoured }) => Honoured);
-    const refused = tableRows(api, ["Refused", "For example"]).map(({ Refused }) => Refused);
     const known = new Set([...Object.keys(createSandboxV1.shape), ...Object.keys(createSandboxV2.shape)]);
-    const named = [...honoured, ...refused].map((field) => field?.split(".")[0]);
+    const named = honoured.map((field) => field?.split(".")[0]);
     expect(new Set(named)).toEqual(known as Set<string | undefined>);
-  });
-
-  test("has an example for each rejected field that is rejected by name", () => {
-    for (const { Refused = "", "For example": example = "" } of tableRows(api, ["Refused", "For example"])) {
-      const request = createSandboxV2.parse({ templateID: "base", ...nested(Refused, JSON.parse(example)) });
-      expect(() => refuseUnbuilt(request)).toThrow(`does not support ${Refused} yet`);
-    }
-  });
-
-  test("names every rejected field", () => {
-    const refused = tableRows(api, ["Refused", "For example"]);
-    const all = refused.map(({ Refused = "", "For example": example = "" }) => nested(Refused, JSON.parse(example)));
-    const everything = all.reduce<Record<string, unknown>>(merged, { templateID: "base" });
-    const message = thrownMessage(() => refuseUnbuilt(createSandboxV2.parse(everything)));
-    expect(message).toContain(refused.map(({ Refused }) => Refused).join(", "));
-    const source = readText("src/control/routes/unbuilt-fields.ts");
-    expect(source.match(/^ {2}"?[\w.]+"?: \(\{/gm)).toHaveLength(refused.length);
   });
 
   test("has every RPC, and marks unsupported ones", () => {
@@ -330,30 +306,6 @@ describe("no file", () => {
       .map(({ path, text }) => `${path}: ${pattern.exec(text)?.[0]}`);
   }
 });
-
-/** `a.b` and a value, as `{ a: { b: value } }`. */
-function nested(field: string, value: unknown): Record<string, unknown> {
-  const [outer = "", inner] = field.split(".");
-  return { [outer]: inner === undefined ? value : { [inner]: value } };
-}
-
-function merged(into: Record<string, unknown>, from: Record<string, unknown>): Record<string, unknown> {
-  for (const [name, value] of Object.entries(from)) {
-    const present = into[name];
-    into[name] =
-      typeof present === "object" && typeof value === "object" ? { ...present, ...value } : (value ?? present);
-  }
-  return into;
-}
-
-function thrownMessage(act: () => void): string {
-  try {
-    act();
-  } catch (thrown) {
-    return thrown instanceof Error ? thrown.message : String(thrown);
-  }
-  return "";
-}
 
 function leadsSomewhere(from: string, target: string): boolean {
   const [file = "", anchor] = target.split("#");

@@ -13,7 +13,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
     contract/domain-pattern.ts contract/ip-range.ts contract/ids.ts contract/sandbox-log.ts contract/quoted-text.ts
-    contract/runtime/version.ts
+    contract/runtime/version.ts contract/header-placeholders.ts
   `),
   "contract/runtime": [],
   "contract/internal": list(`
@@ -102,7 +102,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   host: list(`
     contract contract/runtime contract/internal base system system/cgroup system/mount system/net images images/disk
     egress sandbox sandbox/network sandbox/checkpoint sandbox/guest-link sandbox/runtime sandbox/runtime/crun
-    sandbox/runtime/runsc sandbox/volume sandbox/pool builder builder/registry
+    sandbox/runtime/runsc sandbox/volume sandbox/pool builder builder/registry tls
   `),
 
   backup: list(`
@@ -124,7 +124,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   control: list(`
     contract contract/management contract/internal base store blobs/blobs.ts control/access control/audit
     control/budgets control/http control/volumes control/templates control/dockerfile control/builds control/lifecycle control/webhooks
-    control/activity control/login control/routes
+    control/activity control/login control/secrets control/routes
   `),
   "control/access": list(`
     contract contract/management contract/runtime base store control/parts.ts control/audit
@@ -159,13 +159,16 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access
     control/budgets control/lifecycle control/webhooks
   `),
+  "control/secrets": list(`
+    contract contract/management contract/internal base store control/parts.ts control/access control/http
+  `),
   "control/views": list(`
     contract contract/management contract/runtime contract/internal store control/templates control/lifecycle
   `),
   "control/routes": list(`
     contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access
     control/audit control/http control/volumes control/templates control/builds control/lifecycle control/webhooks
-    control/activity control/views
+    control/activity control/secrets control/views
   `),
 
   metrics: list("contract contract/internal base"),
@@ -196,7 +199,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands": list(`
     contract contract/management base store guest/published-limits.ts system system/cgroup system/mount images/disk
     sandbox/pool host backup bundle setup setup/doctor tls control control/access control/audit control/builds
-    control/templates control/views edge cli/admin-client.ts cli/iso-time.ts cli/prepare.ts cli/progress.ts
+    control/secrets control/templates control/views edge cli/admin-client.ts cli/iso-time.ts cli/prepare.ts cli/progress.ts
     cli/server-file.ts cli/with-store.ts cli/settings cli/server
   `),
 };

@@ -90,6 +90,33 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/control/routes/network-fields.test.ts": {
     "entries of a network list": "must have at most 1000 entries, got 1001",
+    "host names with header rules": "at most 10 entries, got 11",
+    "name of a header rule": "must have names of at most 128 characters, got one of 132",
+    "headers of a rule": "must have at most 20 entries, got 21",
+    "name of a header of a rule": "at most 64 characters, got 65",
+    "value of a header of a rule": "at most 2048 characters, got 2049",
+    "placeholders of a rule": "at most 100 placeholders together, got 101",
+  },
+  "src/control/secrets/identity.test.ts": {
+    "identity tokens": "iam.tokens must have at most 5 entries, got 6",
+    "published signing keys": "waits when too many keys are published, and keys survive a restart",
+  },
+  "src/control/secrets/rule-answers.test.ts": {
+    "requests that wait for headers of a rule":
+      "thousands of requests cost one read at a time, and beyond a bound they fail",
+    "headers that rules set on a request": "for more bytes than headers may have",
+    "recorded hosts for which a sandbox used a secret":
+      "counts hosts of one sandbox beyond a bound under the pattern of the rule",
+  },
+  "src/control/secrets/secret-uses.test.ts": {
+    "recorded uses of a secret": "the record of a secret is bounded: uses of the longest ago are removed",
+  },
+  "src/control/secrets/secrets-api.test.ts": {
+    secrets: "a team has at most as many secrets and versions as its limits say",
+    "kept versions of a secret": "a team has at most as many secrets and versions as its limits say",
+    "value of a secret": "value must have at most 16384 bytes, got 16386",
+    "entries of a secret's metadata": "at most 32 entries",
+    "total metadata of a secret": "at most 8192 bytes of keys and values, got 8200",
   },
   "src/control/templates/snapshot.test.ts": {
     snapshots: "above the team's limit is rejected before the sandbox is frozen; a deletion frees a place",
@@ -121,6 +148,10 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/edge/proxy/exchange.test.ts": {
     "response head of a service": "an endless head",
+  },
+  "src/egress/rule-certificates.test.ts": {
+    "certificates for new names with header rules":
+      "thousands of names of one sandbox are limited, and do not affect others",
   },
   "src/egress/program/relay-limits.test.ts": {
     "outgoing connections relayed by name": "connections of a sandbox are bounded, and an ended one frees its place",

@@ -63,6 +63,10 @@ class ToyRelay implements ConnectionRelay {
     // Nothing of it is seen here.
   }
 
+  answerRule(): void {
+    // It asks nothing.
+  }
+
   async close(): Promise<void> {
     this.process.kill("SIGKILL");
     await this.process.exited;

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { jsonLog } from "../../src/base/log.ts";
 import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
+import { SecretsKeyFile } from "../../src/cli/secrets-key-file.ts";
 import { builtinDefinition } from "../../src/cli/server/builtin-definitions.ts";
 import type { Host } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
@@ -46,6 +47,8 @@ interface Listeners {
   definitions?: readonly TemplateDefinition[];
   /** Teams whose sandboxes share memory; none by default. */
   sharedMemory?: SharedMemory;
+  /** Public address of the server, which issues identity tokens with it. */
+  publicUrl?: string;
 }
 
 export class RealServer implements AsyncDisposable {
@@ -103,6 +106,8 @@ export class RealServer implements AsyncDisposable {
       sharedMemory: listeners.sharedMemory ?? "off",
       templateOf: () => undefined,
       linkSecret: new Uint8Array(32),
+      secretsKey: new SecretsKeyFile({ dataFolder: data.path, secretsKeyFile: undefined }),
+      publicUrl: listeners.publicUrl,
       volumeContent: machine.parts.content,
       machine: () => Promise.reject(new Error("only the whole server reads its machine")),
     });

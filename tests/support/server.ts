@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort } from "../../src/base/testing/free-port.ts";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
-import { isRunning } from "../../src/host/testing/outer-network.ts";
+import { authorityFile, isRunning } from "../../src/host/testing/outer-network.ts";
 import { dropImageMarks } from "../../src/images/cached-images.ts";
 import { dropGuestMarks } from "../../src/images/guest-folders.ts";
 import { teardown } from "../../src/setup/teardown.ts";
@@ -52,7 +52,11 @@ export async function startServer(
   mkdirSync(dataFolder, { recursive: true });
   const port = freePort();
   // On a shared server, a template that one file used would be kept ready for clients that never come.
-  const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, SANDLOT_READY_MAX: "0", ...extra });
+  // The machine trusts the sites of the tests' internet.
+  const authority = authorityFile(String(process.env.SANDLOT_TEST_RUN));
+  const roots = existsSync(authority) ? { NODE_EXTRA_CA_CERTS: authority } : {};
+  const own = { SANDLOT_LISTEN: `127.0.0.1:${port}`, SANDLOT_READY_MAX: "0", ...roots };
+  const env = serverEnv(dataFolder, { ...own, ...extra });
   const child = Bun.spawn([process.execPath, join(project, "src/cli/main.ts"), "up"], {
     env,
     stdio: ["ignore", "pipe", "pipe"],

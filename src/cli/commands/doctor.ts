@@ -1,13 +1,17 @@
 /** `sandlot doctor`: every prerequisite, tested by doing it, one line each. */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { systemClock } from "../../base/clock.ts";
+import { stderrLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
+import { SecretsKeys } from "../../control/secrets/secrets-keys.ts";
 import { sharesMemory } from "../../control/templates/shared-memory.ts";
 import { examine } from "../../setup/doctor/doctor.ts";
 import { type Finding, findingLines } from "../../setup/doctor/finding.ts";
 import type { Team } from "../../store/people.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
+import { SecretsKeyFile } from "../secrets-key-file.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 
@@ -30,7 +34,8 @@ export async function examineAndPrint(
   const privateNetworks = privateNetworksOf(config, teams);
   const sharedMemory = sharedMemoryOf(config, teams);
   const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc, memoryReserve };
-  const about = { ...machine, domain, certificate, privateNetworks, sharedMemory };
+  const secretsProblem = await secretsProblemOf(config);
+  const about = { ...machine, domain, certificate, privateNetworks, sharedMemory, secretsProblem };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) print(line);
@@ -62,6 +67,18 @@ export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: 
     if (!(error instanceof Fault) || error.status !== 409) throw error;
     onSkip(error.message);
     return [];
+  });
+}
+
+/** Undefined also for a store of an earlier version, which has no secrets. */
+async function secretsProblemOf(config: Config): Promise<string | undefined> {
+  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return undefined;
+  const problem = withStore(config, (store) =>
+    new SecretsKeys({ store, clock: systemClock, log: stderrLog }, new SecretsKeyFile(config)).problem(),
+  );
+  return await problem.catch((error: unknown) => {
+    if (!(error instanceof Fault) || error.status !== 409) throw error;
+    return undefined;
   });
 }
 

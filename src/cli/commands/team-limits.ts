@@ -14,12 +14,12 @@ import { limitTable } from "./limit-table.ts";
 
 const HOUR_SECONDS = 3600;
 const TAKEN =
-  "sandboxes=N|none, hours=H|none, builds=N|usual, reads=N|usual, changes=N|usual, private=RANGES|none|usual, " +
+  "sandboxes=N|none, hours=H|none, builds=N|usual, reads=N|usual, changes=N|usual, secrets=N|usual, secretVersions=N|usual, private=RANGES|none|usual, " +
   "sharedMemory=on|off|usual and blocked=yes|no";
 const NONE = "none";
 /** The server's default. */
 const USUAL = "usual";
-const USUAL_ONES = ["builds", "reads", "changes"] as const;
+const USUAL_ONES = ["builds", "reads", "changes", "secrets", "secretVersions"] as const;
 
 export async function limits(config: Config, args: readonly string[]): Promise<number> {
   const [slug, ...words] = args;

@@ -1,10 +1,9 @@
 /** `sandlot users password`: reads a password from a terminal, without showing it, or from standard input. */
-import { createInterface } from "node:readline/promises";
-import { Writable } from "node:stream";
 import { Fault } from "../../contract/fault.ts";
 import { PASSWORD_MAX_CHARS, removePassword, setPassword } from "../../control/access/passwords.ts";
 import { userNamed } from "../../control/access/people.ts";
 import type { Config } from "../settings/config.ts";
+import { askUnseen } from "../unseen-input.ts";
 import { recording, withStore } from "../with-store.ts";
 
 export function changePassword(config: Config, email: string, isRemoval: boolean): Promise<number> {
@@ -23,26 +22,9 @@ export function changePassword(config: Config, email: string, isRemoval: boolean
 }
 
 async function typedPassword(email: string): Promise<string> {
-  const password = await ask(`New password of ${email}: `);
-  if (password === (await ask("The same again: "))) return password;
+  const password = await askUnseen(`New password of ${email}: `);
+  if (password === (await askUnseen("The same again: "))) return password;
   throw new Fault(400, "the two passwords differ; nothing was changed");
-}
-
-/** Prints the question and nothing of what is typed. */
-async function ask(question: string): Promise<string> {
-  process.stdout.write(question);
-  const mute = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const terminal = createInterface({ input: process.stdin, output: mute, terminal: true });
-  const aborted = new AbortController();
-  terminal.on("SIGINT", () => aborted.abort());
-  try {
-    return await terminal.question("", { signal: aborted.signal });
-  } catch (cause) {
-    throw new Fault(400, "interrupted; nothing was changed", { cause });
-  } finally {
-    terminal.close();
-    process.stdout.write("\n");
-  }
 }
 
 async function firstLine(): Promise<string> {

@@ -40,6 +40,7 @@ import { requireMerging } from "../../system/page-merging.ts";
 import { ServiceNotices } from "../../system/service-notices.ts";
 import { startTicks } from "../../system/start-ticks.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
+import { SecretsKeyFile } from "../secrets-key-file.ts";
 import { serverFile } from "../server-file.ts";
 import type { Config } from "../settings/config.ts";
 import { withSecret } from "../settings/oidc-settings.ts";
@@ -240,6 +241,8 @@ function openControl(operated: ServerParts, { blobs, definitions }: ServerData):
     linkSecret: linkSecret(data),
     volumeContent: host.parts.content,
     volumeBounds: config.volumes,
+    secretsKey: new SecretsKeyFile(config),
+    identityMetadata: config.identityMetadata,
     oidc: withSecret(config.oidc),
     publicUrl: config.addresses.publicUrl,
   });

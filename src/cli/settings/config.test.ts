@@ -46,6 +46,8 @@ test("without settings the documented defaults apply", () => {
       publicSandboxUrl: undefined,
     },
     oidc: undefined,
+    secretsKeyFile: undefined,
+    identityMetadata: [],
     runtime: "crun",
     runsc: undefined,
     readyPerKind: 2,

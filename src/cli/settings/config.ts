@@ -30,6 +30,10 @@ export interface Config {
   listen: Listen;
   addresses: Addresses;
   oidc: OidcIssuer | undefined;
+  /** Undefined: the server's own file in the data folder. */
+  secretsKeyFile: string | undefined;
+  /** Keys of a sandbox's metadata that its identity tokens have as claims. */
+  identityMetadata: readonly string[];
   runtime: RuntimeName;
   runsc: string | undefined;
   readyPerKind: number;
@@ -77,6 +81,7 @@ const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 const VOLUMES_PER_SANDBOX_MAX = 64;
 const AUDIT_DAYS_MAX = 3_650;
 const MEMORY_RESERVE_MAX = 50;
+const IDENTITY_METADATA_MAX = 16;
 const OVERCOMMIT = { min: 0.1, max: 100 } as const;
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
@@ -99,6 +104,8 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     listen: parseListen("listen", value("listen")),
     addresses: parseAddresses(given),
     oidc: parseOidc(given),
+    secretsKeyFile: parsePath("secretsKeyFile", given("secretsKeyFile")),
+    identityMetadata: parseMetadataKeys(given("identityMetadata") ?? ""),
     runtime: wall,
     runsc: parsePath("runsc", given("runsc")),
     readyPerKind,
@@ -192,6 +199,13 @@ function parseOvercommit(text: string): number | undefined {
 /** NaN for a text that is no decimal number. */
 function decimal(text: string): number {
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+}
+
+function parseMetadataKeys(text: string): string[] {
+  const keys = text.split(",").map((key) => key.trim());
+  const named = keys.filter((key) => key !== "");
+  if (named.length <= IDENTITY_METADATA_MAX) return named;
+  throw new Fault(400, `identityMetadata must have at most ${IDENTITY_METADATA_MAX} keys, got ${named.length}`);
 }
 
 function parseTemplates(text: string): TemplateDefinition[] {

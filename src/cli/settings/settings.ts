@@ -36,6 +36,8 @@ export const SETTINGS = {
   SANDLOT_OIDC_CLIENT_SECRET_FILE: { key: "oidcClientSecretFile", default: "none" },
   SANDLOT_OIDC_DOMAINS: { key: "oidcDomains", default: "any" },
   SANDLOT_OIDC_TEAM: { key: "oidcTeam", default: "none" },
+  SANDLOT_SECRETS_KEY_FILE: { key: "secretsKeyFile", default: "secrets-key in SANDLOT_DATA" },
+  SANDLOT_IDENTITY_METADATA: { key: "identityMetadata", default: "none" },
   SANDLOT_WALL: { key: "wall", default: "crun" },
   SANDLOT_RUNSC: { key: "runsc", default: "installed by setup" },
   SANDLOT_SHARED_MEMORY: { key: "sharedMemory", default: "off" },

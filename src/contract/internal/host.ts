@@ -1,8 +1,8 @@
-import type { Egress, LookedUp } from "../egress.ts";
+import type { Egress, LookedUp, RuleAnswer } from "../egress.ts";
 import type { RuntimeName } from "../runtime-name.ts";
 import type { LogLine } from "../sandbox-log.ts";
 
-export type { Egress, EgressPolicy, LookedUp } from "../egress.ts";
+export type { Egress, EgressPolicy, LookedUp, RuleAnswer } from "../egress.ts";
 export type { RuntimeName } from "../runtime-name.ts";
 
 /**
@@ -74,6 +74,12 @@ export interface Host {
    * Until then each packet meets either the old or the new rules as a whole. Fault 404 when it does not run.
    */
   setEgress(id: string, egress: Egress): Promise<void>;
+
+  /**
+   * Replies to `rule-asked`. The host stores no value: it asks for each request anew. Idempotent; an unknown question
+   * is success, because the request may have ended or timed out meanwhile.
+   */
+  answerRule(question: string, answer: RuleAnswer): Promise<void>;
 
   /**
    * Resolves a host name, or takes an IPv4 address, and says which addresses are closed to sandboxes with these private
@@ -332,6 +338,11 @@ export type HostEvent =
   | { kind: "lost"; id: string; reason: string }
   /** For the log of a sandbox: an operation failed in a way that no program inside can see. Rate-limited. */
   | { kind: "trouble"; id: string; message: string }
+  /**
+   * A request of the sandbox `id` to `host` needs the headers of its rule: reply with `answerRule`. `pattern` is the
+   * one of the policy's `ruleNames` that matched: an exact name wins over the longest wildcard.
+   */
+  | { kind: "rule-asked"; question: string; id: string; pattern: string; host: string }
   /** Sent regularly while less memory than the reserve is available, and once when there is enough again. */
   | MemoryEvent
   /** The log of a build, in order, and complete before the build's outcome. */

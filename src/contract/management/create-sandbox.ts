@@ -3,6 +3,7 @@
  * ignored.
  */
 import { z } from "zod";
+import { identityTokens } from "./identity.ts";
 import {
   ENV_TOTAL_MAX_BYTES,
   ENV_VARIABLE_MAX_BYTES,
@@ -85,7 +86,10 @@ const shared = {
     .array(z.looseObject({ name: z.string(), path: z.string() }))
     .nullish()
     .describe("Volumes by name, each at a separate absolute path"),
-  iam: z.looseObject({ tokens: z.looseObject({}).nullish() }).nullish(),
+  iam: z
+    .looseObject({ tokens: identityTokens.nullish() })
+    .nullish()
+    .describe("Workload identity: tokens that network.rules can refer to"),
 };
 
 export const createSandboxV1 = z.object({

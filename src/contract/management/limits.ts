@@ -27,6 +27,27 @@ export const PROXY_CREDENTIAL_MAX_BYTES = 255;
 export const MASK_REQUEST_HOST_MAX_CHARS = 261;
 export const HTTPS_PORTS_MAX = 128;
 
+/** Names with header rules per sandbox, and their bounds. A value is bounded with its placeholders. */
+export const RULE_NAMES_MAX = 10;
+export const RULE_NAME_MAX_CHARS = 128;
+export const RULE_HEADERS_MAX = 20;
+export const RULE_HEADER_NAME_MAX_CHARS = 64;
+export const RULE_HEADER_VALUE_MAX_CHARS = 2048;
+/** Per rule. Each is a value to read and decrypt for a request. */
+export const RULE_PLACEHOLDERS_MAX = 100;
+/** Workload identity tokens per sandbox, and their bounds. */
+export const IDENTITY_TOKENS_MAX = 5;
+export const IDENTITY_TOKEN_NAME_MAX_CHARS = 128;
+export const IDENTITY_AUDIENCE_MAX_CHARS = 512;
+
+export const SECRET_NAME_MAX_CHARS = 128;
+/** A value can only become part of a header, and servers take no longer ones. */
+export const SECRET_VALUE_MAX_BYTES = 16 * 1024;
+export const SECRET_METADATA_ENTRIES_MAX = 32;
+export const SECRET_METADATA_KEY_MAX_BYTES = 128;
+export const SECRET_METADATA_VALUE_MAX_BYTES = 1024;
+export const SECRET_METADATA_MAX_BYTES = 8192;
+
 /** A repeated create is recognised by its Idempotency-Key for this long. */
 export const IDEMPOTENCY_KEY_KEPT_MS = 24 * 60 * 60_000;
 export const IDEMPOTENCY_KEY_MAX_CHARS = 255;

@@ -7,6 +7,7 @@ import { domainPattern } from "../domain-pattern.ts";
 import { quoted } from "../quoted-text.ts";
 import { RUNTIME_PORT } from "../runtime/version.ts";
 import { ALL_ADDRESSES, allowProblem, denyProblem, isAddressEntry } from "./egress-entry.ts";
+import { headerRules, shownHeaderRules } from "./header-rules.ts";
 import {
   EGRESS_ENTRIES_MAX,
   HTTPS_PORTS_MAX,
@@ -39,7 +40,7 @@ const egress = {
     .describe("Addresses, ranges and names (example.com, *.example.com, *) that are allowed even if denied"),
   denyOut: entries(denyProblem).nullish().describe("Denied addresses and ranges"),
   egressProxy: egressProxy.nullish().describe("Proxy for all allowed TCP connections; other protocols do not use it"),
-  rules: z.looseObject({}).nullish(),
+  rules: headerRules.nullish().describe("Headers that the server sets on HTTPS requests, by host name"),
 };
 
 const ingress = {
@@ -80,6 +81,7 @@ export const shownNetwork = z.object({
   denyOut: z.array(z.string()).optional(),
   maskRequestHost: z.string().optional(),
   egressProxy: z.object({ address: z.string(), username: z.string().optional() }).optional(),
+  rules: shownHeaderRules.optional(),
   httpsPorts: z.array(z.int()).optional(),
 });
 

@@ -37,6 +37,8 @@ export interface GuestSettings {
   defaultUser: string;
   /** Empty: the user's home. */
   defaultWorkdir: string;
+  /** Certificate in PEM that programs must trust: the sandbox has header rules. Absent: none. */
+  trustedAuthority?: string;
 }
 
 /** Settings of a guest that has not been configured yet. */

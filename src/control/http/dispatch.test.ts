@@ -30,14 +30,6 @@ describe("errors are JSON with a numeric code", () => {
   });
 
   test.each([
-    ["POST", "/secrets"],
-    ["GET", "/secrets/s"],
-  ])("%s %s is rejected by name as not supported yet", async (method, path) => {
-    const reply = await fixture.call(method, path);
-    expect([reply.status, reply.body.message]).toEqual([501, expect.stringMatching(/^[A-Z]+ \/.* is not built yet$/)]);
-  });
-
-  test.each([
     ["GET", "/clusters/c/rigs", "no clusters"],
     ["PUT", "/clusters/c/rigs/r/capacity", "no clusters"],
   ])("%s %s is rejected by name, with the alternative", async (method, path, instead) => {
@@ -47,9 +39,9 @@ describe("errors are JSON with a numeric code", () => {
   });
 
   test("501, 503 and 507 are logged without a stack", async () => {
-    await fixture.call("POST", "/secrets");
+    await fixture.call("GET", "/clusters/c/rigs");
     const logged = () => JSON.parse(fixture.logLines.at(-1) ?? "");
-    expect(logged()).toMatchObject({ level: "info", status: 501, error: "POST /secrets is not built yet" });
+    expect(logged()).toMatchObject({ level: "info", status: 501, error: expect.stringContaining("no clusters") });
     const refusals = [
       new Fault(507, "the disk is full", { cause: new Error("ENOSPC") }),
       new Fault(503, "the template is being built"),
@@ -212,7 +204,6 @@ describe("input and output of a route", () => {
     const audit = { note: () => undefined, noteRecorded: () => undefined };
     const dispatch = createDispatch({
       routes,
-      unbuilt: [],
       absent: {},
       services: undefined,
       store,

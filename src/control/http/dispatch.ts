@@ -33,6 +33,7 @@ interface Exchange {
   /** `METHOD /path` of the matching endpoint. */
   route: string | undefined;
   isPage: boolean;
+  noStore: boolean;
   /** The rest of the caller's budget. */
   allowance: Allowance | undefined;
   team: string | undefined;
@@ -51,8 +52,6 @@ const UNAUTHENTICATED = { id: "", name: "all who send no key" };
 
 interface DispatchOptions<S> extends Pick<Parts, "ids" | "log">, CallerOptions {
   routes: readonly Route<S>[];
-  /** Known routes that are not built yet, as `METHOD /path`. */
-  unbuilt: readonly string[];
   /** Known routes that will never be built, as `METHOD /path`, with the alternative. */
   absent: Readonly<Record<string, string>>;
   services: S;
@@ -70,10 +69,11 @@ type Dispatch = (request: Request, client?: Client) => Promise<Response>;
 export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   const { routes, clock, ids, log, budgets } = options;
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
-  for (const { name, answer } of mostLiteralFirst(options)) {
+  for (const { name, noStore, answer } of mostLiteralFirst(options)) {
     const [method = "", path = ""] = name.split(" ");
     app.on(method, patternOf(path), async (c) => {
       c.env.route = name;
+      c.env.noStore = noStore;
       return write(await step(name, () => answer(c.req.raw, c.env)));
     });
   }
@@ -108,6 +108,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       client,
       route: undefined,
       isPage: false,
+      noStore: false,
       allowance: undefined,
       team: undefined,
       fault: undefined,
@@ -116,6 +117,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     const response = request.method === "OPTIONS" ? preflight() : await fetchFrom(app, request, exchange);
     for (const [name, value] of Object.entries(exchange.allowance ?? {})) response.headers.set(name, value);
     response.headers.set("X-Request-Id", exchange.id);
+    if (exchange.noStore) response.headers.set("Cache-Control", "no-store");
     if (!exchange.isPage) {
       response.headers.set("Access-Control-Allow-Origin", "*");
       response.headers.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
@@ -145,6 +147,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
 interface Endpoint {
   /** `METHOD /path` */
   name: string;
+  noStore: boolean;
   answer(request: Request, exchange: Exchange): Promise<RouteResult>;
 }
 
@@ -155,19 +158,20 @@ function patternOf(path: string): string {
 
 /** Endpoints in matching order, so that `/templates/tags` is not read as the id of a template. */
 function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
-  const { routes, unbuilt, absent } = options;
+  const { routes, absent } = options;
   const refused = (name: string, why: string): Endpoint => ({
     name,
+    noStore: false,
     answer: () => Promise.reject(new Fault(501, `${name} is ${why}`)),
   });
   const endpoints = [
-    ...unbuilt.map((name) => refused(name, "not built yet")),
     ...Object.entries(absent).map(([name, instead]) =>
       refused(name, `not part of this server, which is a single machine: ${instead}`),
     ),
     ...routes.map(
       (route): Endpoint => ({
         name: `${route.method} ${route.path}`,
+        noStore: route.noStore === true,
         answer: (request, exchange) => serve(route, request, options, exchange),
       }),
     ),

@@ -144,7 +144,15 @@ test("every invalid value of any parameter or field gets a message that names th
     if (!(schema instanceof z.ZodObject)) continue;
     for (const name of Object.keys(schema.shape)) {
       for (const value of [...ODD_VALUES, "x".repeat(9_000)]) {
-        const usual = { ...WEBHOOK, templateID: "none", timeout: 60, target: "none", tags: ["v1"], alias: "none" };
+        const usual = {
+          ...WEBHOOK,
+          templateID: "none",
+          timeout: 60,
+          target: "none",
+          tags: ["v1"],
+          alias: "none",
+          value: "v",
+        };
         // For another sandbox, so that none is paused or ended on the way.
         const path = actual(route.path).replace(id, "i0");
         const reply = await fixture.call(route.method, path, { ...usual, [name]: value });

@@ -31,7 +31,7 @@ export function originOf(
 }
 
 /** Fields of responses that name what the request created; the first one counts. */
-const CREATED_FIELDS = ["sandboxID", "snapshotID", "templateID", "buildID", "volumeID", "id"] as const;
+const CREATED_FIELDS = ["sandboxID", "snapshotID", "templateID", "buildID", "volumeID", "secretID", "id"] as const;
 
 /** Writes the entry of a request that may have changed something. */
 export function audit(

@@ -39,6 +39,8 @@ export interface RouteFacts {
    * they apply.
    */
   errors?: readonly number[];
+  /** No cache may keep a response, not even an error. */
+  noStore?: true;
 }
 
 /** `S`: the services of its handler. */

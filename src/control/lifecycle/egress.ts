@@ -16,18 +16,21 @@ export function egressOf(
   privateRanges: readonly string[],
 ): Egress {
   const { allowOut = [], denyOut = [] } = network;
+  const ruleNames = Object.keys(network.rules ?? {});
   const policy: EgressPolicy = {
     allowRanges: rangesIn(allowOut),
     allowNames: namesIn(allowOut),
     denyRanges: rangesIn(allowInternetAccess === false ? [ALL_ADDRESSES] : denyOut),
     proxy: proxyOf(network),
     ...(privateRanges.length > 0 && { privateRanges }),
+    ...(ruleNames.length > 0 && { ruleNames }),
   };
   const { allowRanges, allowNames, denyRanges, proxy } = policy;
   const deniesAll = new Ipv4Ranges(denyRanges).isAll;
   if (deniesAll && allowRanges.length === 0 && allowNames.length === 0) return "closed";
   const allowsAll = denyRanges.length === 0 || new Ipv4Ranges(allowRanges).isAll;
-  return allowsAll && proxy === null && privateRanges.length === 0 ? "open" : policy;
+  const isPlain = proxy === null && privateRanges.length === 0 && ruleNames.length === 0;
+  return allowsAll && isPlain ? "open" : policy;
 }
 
 /** Private networks that are open to the sandboxes of a team. */

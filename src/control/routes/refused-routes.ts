@@ -13,12 +13,3 @@ export const ABSENT_ROUTES: Readonly<Record<string, string>> = {
   "DELETE /clusters/{clusterID}/rigs/{rigID}/instances/{instanceID}": NO_CLUSTERS,
   "GET /clusters/{clusterID}/rigs/{rigID}/errors": NO_CLUSTERS,
 };
-
-/** Not built yet. */
-export const UNBUILT_ROUTES: readonly string[] = [
-  "GET /secrets",
-  "POST /secrets",
-  "GET /secrets/{secretID}",
-  "POST /secrets/{secretID}",
-  "DELETE /secrets/{secretID}",
-];

@@ -16,6 +16,7 @@ import { logRoutes } from "./log-routes.ts";
 import { metricRoutes } from "./metric-routes.ts";
 import { nodeRoutes } from "./node-routes.ts";
 import { sandboxRoutes } from "./sandbox-routes.ts";
+import { secretRoutes } from "./secret-routes.ts";
 import { type Route, route } from "./services.ts";
 import { snapshotRoutes } from "./snapshot-routes.ts";
 import { templateRoutes } from "./template-routes.ts";
@@ -85,6 +86,7 @@ export const routes: readonly Route[] = [
   ...webhookRoutes,
   ...volumeRoutes,
   ...volumeContentRoutes,
+  ...secretRoutes,
   ...nodeRoutes,
   ...adminRoutes,
 ];

@@ -33,10 +33,9 @@ import { findStartable } from "../templates/template-lookup.ts";
 import { NEXT_TOKEN, withToken } from "../views/page-token.ts";
 import { listPage, listRunning } from "../views/sandbox-list.ts";
 import { asCreated, asDetail, asListed } from "../views/sandbox-view.ts";
-import { egressIn, networkIn } from "./network-request.ts";
+import { egressIn, identityTokensIn, networkIn, requireTokens } from "./network-request.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";
-import { refuseRules, refuseUnbuilt } from "./unbuilt-fields.ts";
 
 const created = [
   {
@@ -204,30 +203,36 @@ export const sandboxRoutes: readonly Route[] = [
     success: [{ status: 204, description: "The new rules are in force, also for open connections" }],
     errors: [409, 422, 429, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
-      refuseRules(body);
-      const allowInternetAccess = body.allow_internet_access ?? null;
-      await lifecycle.setEgress(caller.team, idIn(params), { egress: egressIn(body), allowInternetAccess });
+      const [id, egress] = [idIn(params), egressIn(body)];
+      if (egress.rules !== undefined) {
+        const { identityTokens } = await lifecycle.read(caller.team, id);
+        requireTokens(egress, identityTokens, "rules");
+      }
+      await lifecycle.setEgress(caller.team, id, { egress, allowInternetAccess: body.allow_internet_access ?? null });
     },
   }),
 ];
 
 async function create(
-  { store, lifecycle, volumes, unbuilt, idempotentCreates }: Services,
+  { store, lifecycle, volumes, identity, unbuilt, idempotentCreates }: Services,
   team: Team,
   body: CreateSandboxV1 | CreateSandboxV2,
   repeated: Repeatable | undefined,
   decided: { secure: boolean; timeoutSeconds: number },
 ): Promise<RouteResult> {
-  refuseUnbuilt(body);
   requireConsistentAutoPause(body);
+  const [network, identityTokens] = [networkIn(body.network ?? {}), identityTokensIn(body.iam)];
+  requireTokens(network, identityTokens, "network.rules");
+  if (Object.keys(identityTokens).length > 0) await identity.requireReady();
   const createNew = async (key?: CreateKey) => {
     const options = {
       ...decided,
       metadata: body.metadata ?? {},
       envVars: body.envVars ?? {},
       allowInternetAccess: body.allow_internet_access ?? null,
-      network: networkIn(body.network ?? {}),
+      network,
       mcp: body.mcp ?? null,
+      identityTokens,
       autoPause: body.autoPause ?? false,
       autoPauseMemory: body.autoPauseMemory ?? true,
       autoResume: body.autoResume?.enabled ?? false,

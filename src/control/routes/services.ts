@@ -10,6 +10,9 @@ import * as http from "../http/route.ts";
 import type { IdempotentCreates } from "../lifecycle/idempotent-creates.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
 import type { Parts } from "../parts.ts";
+import type { IdentityIssuer } from "../secrets/identity-issuer.ts";
+import type { SecretUses } from "../secrets/secret-uses.ts";
+import type { Secrets } from "../secrets/secrets.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { ReadyPoolTargets } from "../templates/ready-pool-targets.ts";
 import type { DeleteTemplate } from "../templates/template-deletion.ts";
@@ -29,6 +32,9 @@ export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
   lifecycle: Lifecycle;
   idempotentCreates: IdempotentCreates;
   volumes: Volumes;
+  secrets: Secrets;
+  secretUses: SecretUses;
+  identity: IdentityIssuer;
   volumeContent: VolumeContent;
   activity: Activity;
   /** What the machine says about itself. */

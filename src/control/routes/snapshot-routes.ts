@@ -11,7 +11,6 @@ import { asCreated } from "../views/sandbox-view.ts";
 import { listSnapshots } from "../views/snapshot-list.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
-import { refuseIdempotencyKey } from "./unbuilt-fields.ts";
 
 export const snapshotRoutes: readonly Route[] = [
   route("POST /sandboxes/{sandboxID}/fork", {
@@ -55,3 +54,10 @@ export const snapshotRoutes: readonly Route[] = [
     },
   }),
 ];
+
+/** For calls that would make another copy when they are repeated. */
+function refuseIdempotencyKey(headers: Headers): void {
+  if (headers.has("idempotency-key")) {
+    throw new Fault(400, "this endpoint does not support the header Idempotency-Key; leave it out");
+  }
+}

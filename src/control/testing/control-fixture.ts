@@ -31,6 +31,7 @@ import { routes } from "../routes/routes.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { Message } from "../webhooks/webhook-post.ts";
 import { type FollowedRoute, FollowedRoutes } from "./followed-routes.ts";
+import { MemoryKeySource } from "./memory-key-source.ts";
 
 const PASSING_STEP_MS = 500;
 /** A request is read, looked up and decided within a handful of turns of the event loop. */
@@ -100,6 +101,10 @@ export class ControlFixture implements AsyncDisposable {
   storeAs: (store: Store) => Store = (store) => store;
   /** From the next start on. */
   oidc: OidcSettings | undefined;
+  /** What lies where the key for secrets belongs. */
+  readonly secretsKey = new MemoryKeySource();
+  /** Keys of metadata that become claims, from the next start on. */
+  identityMetadata: readonly string[] = [];
   /** Built-in templates from the next start on. */
   definitions: readonly BuiltinDefinition[] = [];
   /** Templates that replace images, by image name. */
@@ -169,6 +174,8 @@ export class ControlFixture implements AsyncDisposable {
       linkSecret,
       volumeContent,
       oidc: this.oidc,
+      secretsKey: this.secretsKey,
+      identityMetadata: this.identityMetadata,
       publicUrl: this.publicUrl,
     };
     this.control = createControl(this.services);

@@ -18,6 +18,8 @@ export interface Named {
   webhookID: string;
   volumeID: string;
   volumeName: string;
+  secretID: string;
+  secretName: string;
   apiKeyID: string;
   accessTokenID: string;
   teamID: string;
@@ -80,6 +82,8 @@ export async function makeTenant(fixture: ControlFixture, slug: string): Promise
   const { id: webhookID = "" } = await call("POST", "/events/webhooks", { ...webhook, events });
   const volumeName = `volume-${slug}`;
   const { volumeID = "", token: volumeToken = "" } = await call("POST", "/volumes", { name: volumeName });
+  const secretName = `secret-${slug}`;
+  const { secretID = "" } = await call("POST", "/secrets", { name: secretName, value: mark, metadata: { mark } });
   const dockerfile = { dockerfile: "FROM debian:12\nRUN true", alias: `web-${slug}` };
   const { templateID = "", buildID = "" } = await call("POST", "/templates", dockerfile, 202);
   const status = `/templates/${templateID}/builds/${buildID}/status`;
@@ -110,6 +114,8 @@ export async function makeTenant(fixture: ControlFixture, slug: string): Promise
     webhookID,
     volumeID,
     volumeName,
+    secretID,
+    secretName,
     apiKeyID: key.id,
     accessTokenID: token.id,
     teamID,
@@ -138,6 +144,8 @@ export function absentNames(fixture: ControlFixture, of: Named): Named {
     webhookID: fixture.ids.uuid(),
     volumeID: fixture.ids.uuid(),
     volumeName: other(of.volumeName),
+    secretID: `sec_${fixture.ids.templateId()}`,
+    secretName: other(of.secretName),
     apiKeyID: fixture.ids.uuid(),
     accessTokenID: fixture.ids.uuid(),
     teamID: fixture.ids.uuid(),

@@ -21,8 +21,20 @@ function read(pieces: readonly Buffer[]) {
 
 function nameIn(bytes: Buffer): string | undefined {
   const { result } = read([bytes]);
-  return result === undefined ? "more" : "value" in result ? result.value : undefined;
+  return result === undefined ? "more" : "value" in result ? result.value.name : undefined;
 }
+
+test("the offered protocols are read, and a malformed list of them does not hide the name", () => {
+  const offered = (...lists: Buffer[]) =>
+    read([hello("", { extensions: Buffer.concat([...lists, serverNames("a.test")]) })]).result;
+  const both = extension(16, Buffer.from("\0\x0c\x02h2\x08http/1.1", "latin1"));
+  expect(offered(both)).toEqual({ value: { name: "a.test", protocols: ["h2", "http/1.1"] } });
+  expect(offered()).toEqual({ value: { name: "a.test", protocols: [] } });
+  for (const list of ["", "\0", "\0\0", "\0\x03\x05h2", "\0\x03\x02h2x", "\0\x01\0"]) {
+    const malformed = extension(16, Buffer.from(list, "latin1"));
+    expect(offered(malformed)).toEqual({ value: { name: "a.test", protocols: undefined } });
+  }
+});
 
 const NAMED: [string, Buffer][] = [
   ["alone", hello("a.test")],

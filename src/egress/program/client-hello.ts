@@ -1,11 +1,18 @@
 /**
- * Reads the server name from a TLS client hello, which may arrive in any pieces and over several records. All bytes are
- * kept, because the server gets them unchanged. A hello that two servers could read differently is rejected.
+ * Reads the server name and the offered protocols from a TLS client hello, which may arrive in any pieces and over
+ * several records. All bytes are kept, because the server gets them unchanged. A hello that two servers could read
+ * differently is rejected.
  */
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 
 /** Undefined: there has to be more. */
-type Parsed<Subject> = { value: Subject } | { refused: string } | undefined;
+type Parsed = { value: HelloFacts } | { refused: string } | undefined;
+
+export interface HelloFacts {
+  name: string;
+  /** The application protocols that the client offers (ALPN). Empty: none; undefined: the list is malformed. */
+  protocols: readonly string[] | undefined;
+}
 
 const RECORD_HEADER_BYTES = 5;
 const RECORD_MAX_BYTES = 16 * 1024;
@@ -17,9 +24,14 @@ const RANDOM_BYTES = 32;
 const SESSION_MAX_BYTES = 32;
 const SERVER_NAME = 0;
 const HOST_NAME = 0;
+const PROTOCOLS = 16;
 
 /** The alert `access_denied` as a record. */
 export const ALERT_DENIED = Buffer.from([21, 3, 3, 0, 2, 2, 49]);
+/** The alert `no_application_protocol`. */
+export const ALERT_PROTOCOL = Buffer.from([21, 3, 3, 0, 2, 2, 120]);
+/** The alert `internal_error`. */
+export const ALERT_INTERNAL = Buffer.from([21, 3, 3, 0, 2, 2, 80]);
 
 export class ClientHelloReader {
   #bytes = Buffer.allocUnsafe(2048);
@@ -34,7 +46,7 @@ export class ClientHelloReader {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  add(piece: Buffer): Parsed<string> {
+  add(piece: Buffer): Parsed {
     this.#keep(piece);
     while (this.#length - this.#next >= RECORD_HEADER_BYTES) {
       const at = this.#next;
@@ -58,14 +70,14 @@ export class ClientHelloReader {
     this.#length += piece.length;
   }
 
-  #readMessage(): Parsed<string> {
+  #readMessage(): Parsed {
     if (this.#messageLength < MESSAGE_HEADER_BYTES) return undefined;
     if (this.#message[0] !== CLIENT_HELLO) return refused("it does not begin with a hello");
     const end = MESSAGE_HEADER_BYTES + this.#message.readUIntBE(1, 3);
     if (end > RELAY_HELLO_MAX_BYTES) return refused(`the hello is longer than ${RELAY_HELLO_MAX_BYTES} bytes`);
     if (this.#messageLength < end) return undefined;
     if (this.#messageLength > end) return refused("something follows the hello in its record");
-    return serverName(this.#message.subarray(MESSAGE_HEADER_BYTES, end));
+    return factsOf(this.#message.subarray(MESSAGE_HEADER_BYTES, end));
   }
 }
 
@@ -113,7 +125,7 @@ class Fields {
   }
 }
 
-function serverName(hello: Buffer): Parsed<string> {
+function factsOf(hello: Buffer): Parsed {
   const broken = refused("the hello is not well-formed");
   const fields = new Fields(hello);
   if (!fields.skip(2 + RANDOM_BYTES)) return broken;
@@ -130,6 +142,7 @@ function serverName(hello: Buffer): Parsed<string> {
   const extensions = new Fields(block);
   const seen = new Set<number>();
   let names: Buffer | undefined;
+  let protocols: readonly string[] | undefined = [];
   while (extensions.rest > 0) {
     const type = extensions.number(2);
     const content = extensions.vector(2);
@@ -137,20 +150,37 @@ function serverName(hello: Buffer): Parsed<string> {
     if (type === undefined || content === undefined || seen.has(type)) return broken;
     seen.add(type);
     if (type === SERVER_NAME) names = content;
+    if (type === PROTOCOLS) protocols = protocolsIn(content);
   }
-  return names === undefined ? refused("the hello names no server") : onlyName(names);
+  if (names === undefined) return refused("the hello names no server");
+  const name = onlyName(names);
+  return name === undefined ? refused("the hello does not name exactly one server") : { value: { name, protocols } };
 }
 
-function onlyName(extension: Buffer): Parsed<string> {
-  const broken = refused("the hello does not name exactly one server");
+function onlyName(extension: Buffer): string | undefined {
   const outer = new Fields(extension);
   const list = outer.vector(2);
-  if (list === undefined || outer.rest > 0) return broken;
+  if (list === undefined || outer.rest > 0) return undefined;
   const entries = new Fields(list);
   const type = entries.number(1);
   const name = entries.vector(2);
-  if (type !== HOST_NAME || name === undefined || name.length === 0 || entries.rest > 0) return broken;
-  return { value: name.toString("latin1") };
+  if (type !== HOST_NAME || name === undefined || name.length === 0 || entries.rest > 0) return undefined;
+  return name.toString("latin1");
+}
+
+/** Undefined: the list is malformed (RFC 7301, 3.1). */
+function protocolsIn(extension: Buffer): string[] | undefined {
+  const outer = new Fields(extension);
+  const list = outer.vector(2);
+  if (list === undefined || list.length === 0 || outer.rest > 0) return undefined;
+  const entries = new Fields(list);
+  const protocols: string[] = [];
+  while (entries.rest > 0) {
+    const protocol = entries.vector(1);
+    if (protocol === undefined || protocol.length === 0) return undefined;
+    protocols.push(protocol.toString("latin1"));
+  }
+  return protocols;
 }
 
 function refused(why: string): { refused: string } {

@@ -7,23 +7,20 @@
 import { EventCounts } from "../../base/event-counts.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
+import type { Ports } from "../relay-messages.ts";
 import type { Bounds } from "./bounds.ts";
 import { Flow } from "./flow.ts";
-import { HttpFlow } from "./http-flow.ts";
 import type { NameServer } from "./name-client.ts";
 import { originalDestination } from "./original-destination.ts";
 import { Peer } from "./peer.ts";
+import { relayHttp } from "./plain-http.ts";
+import type { RuleServer } from "./rule-server.ts";
 import { Sandbox, type SharedState } from "./sandbox.ts";
-import { relayTls } from "./tls-flow.ts";
+import { type ChosenAddress, carry, relayTls } from "./tls-flow.ts";
 
 const HTTP_PORT = 80;
 const TLS_PORT = 443;
-
-export interface Ports {
-  http: number;
-  tls: number;
-  proxied: number;
-}
+const NOTHING = Buffer.alloc(0);
 
 interface RelayOptions {
   address: string;
@@ -33,8 +30,11 @@ interface RelayOptions {
   bounds: Bounds;
   /** Receives the reason why connections of the sandbox with this address fail. */
   report?: SharedState["report"];
-  /** Destination ports; only tests change them. */
+  /** Absent: names with header rules are not relayed. */
+  rules?: RuleServer | undefined;
+  /** Destination ports, and where the sandbox connected to; only tests change them. */
   serverPorts?: { http: number; tls: number };
+  destinationOf?: typeof originalDestination;
 }
 
 type StartFlow = (flow: Flow, fd: number) => void;
@@ -45,21 +45,27 @@ export class ConnectionRelay implements SharedState {
   readonly nameServer: NameServer;
   readonly ports: Ports;
   readonly report: SharedState["report"];
+  readonly rules: RuleServer | undefined;
   readonly decisions = new EventCounts();
+  http2Connections = 0;
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #serverPorts: { http: number; tls: number };
+  readonly #destinationOf: typeof originalDestination;
   readonly #acceptors: Acceptor[];
   readonly #idleCheck: Timer;
   #closed = new Ipv4Ranges(["0.0.0.0/0"]);
   #flows = 0;
 
-  constructor({ address, ports, nameServer, bounds, report, serverPorts }: RelayOptions) {
+  constructor({ address, ports, nameServer, bounds, report, rules, serverPorts, destinationOf }: RelayOptions) {
+    this.rules = rules;
+    this.#destinationOf = destinationOf ?? originalDestination;
     this.report = report ?? (() => undefined);
     this.bounds = bounds;
     this.nameServer = nameServer;
     this.#serverPorts = serverPorts ?? { http: HTTP_PORT, tls: TLS_PORT };
-    const http = this.#listen(address, ports.http, (flow) => void new HttpFlow(flow, this.#serverPorts.http));
-    const tls = this.#listen(address, ports.tls, (flow) => relayTls(flow, this.#serverPorts.tls));
+    const { http: httpPort, tls: tlsPort } = this.#serverPorts;
+    const http = this.#listen(address, ports.http, (flow, fd) => relayHttp(flow, httpPort, this.#chosen(flow, fd)));
+    const tls = this.#listen(address, ports.tls, (flow, fd) => relayTls(flow, tlsPort, this.#chosen(flow, fd)));
     const proxied = this.#listen(address, ports.proxied, (flow, fd) => this.#relayProxied(flow, fd));
     this.#acceptors = [http, tls, proxied];
     this.ports = { http: http.port, tls: tls.port, proxied: proxied.port };
@@ -96,6 +102,13 @@ export class ConnectionRelay implements SharedState {
     return Math.max(heldPerSandboxMinBytes, heldBytes / Math.max(1, this.#sandboxes.size));
   }
 
+  counted(): () => void {
+    this.#flows += 1;
+    return () => {
+      this.#flows -= 1;
+    };
+  }
+
   #listen(hostname: string, port: number, start: StartFlow): Acceptor {
     const socket: Bun.SocketHandler<Peer | undefined> = {
       ...Peer.handlers,
@@ -105,10 +118,7 @@ export class ConnectionRelay implements SharedState {
           this.decisions.add("no-room");
           return void socket.terminate();
         }
-        this.#flows += 1;
-        const flow = new Flow(sandbox, socket, () => {
-          this.#flows -= 1;
-        });
+        const flow = new Flow(sandbox, socket, this.counted());
         const { fd } = socket as unknown as { fd: number };
         const delayMs = sandbox.arrivalDelayMs();
         if (delayMs === 0) return start(flow, fd);
@@ -135,16 +145,26 @@ export class ConnectionRelay implements SharedState {
   }
 
   #relayProxied(flow: Flow, fd: number): void {
-    const destination = originalDestination(fd);
+    const destination = this.#destinationOf(fd);
     if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void this.#forbid(flow);
     const { address, port } = destination;
-    if (flow.sandbox.judge.allowsAddress(address)) {
-      relayUnread(flow, address, port).catch(() => flow.cut());
-      return;
-    }
-    if (port === HTTP_PORT) return void new HttpFlow(flow, HTTP_PORT);
-    if (port === TLS_PORT) return void relayTls(flow, TLS_PORT);
-    this.#forbid(flow);
+    const { judge } = flow.sandbox;
+    const chosen = judge.allowsAddress(address) ? destination : undefined;
+    const isRead = chosen === undefined || judge.hasRules;
+    if (port === HTTP_PORT && isRead) return void relayHttp(flow, HTTP_PORT, chosen);
+    if (port === TLS_PORT && isRead) return void relayTls(flow, TLS_PORT, chosen);
+    if (chosen === undefined) this.#forbid(flow);
+    else carry(flow, chosen, NOTHING);
+  }
+
+  /**
+   * The address that the sandbox connected to, if its rules allow that. Only sandboxes with header rules come here with
+   * such an address: without them, the firewall lets the connection pass.
+   */
+  #chosen({ sandbox }: Flow, fd: number): ChosenAddress | undefined {
+    if (!sandbox.judge.hasRules) return undefined;
+    const destination = this.#destinationOf(fd);
+    return destination !== undefined && sandbox.judge.allowsAddress(destination.address) ? destination : undefined;
   }
 
   #forbid(flow: Flow): void {
@@ -162,11 +182,4 @@ export class ConnectionRelay implements SharedState {
       }
     }
   }
-}
-
-async function relayUnread(flow: Flow, address: string, port: number): Promise<void> {
-  flow.client.pause();
-  const upstream = await flow.reach({ address }, port);
-  if (typeof upstream === "string") return void flow.cut();
-  flow.join(upstream);
 }

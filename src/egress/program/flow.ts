@@ -3,7 +3,7 @@
  * cut during any wait, so callers check `isOver` after each.
  */
 import { dial } from "./dial.ts";
-import { Peer, type PeerOwner } from "./peer.ts";
+import { Peer, type PeerOwner, type TlsOutcome, type TlsSide } from "./peer.ts";
 import type { Relayed, Sandbox } from "./sandbox.ts";
 import { askProxy } from "./socks.ts";
 
@@ -13,6 +13,12 @@ const RELAY_DIAL_ADDRESSES_MAX = 4;
 /** The destination that the policy allowed. */
 type Purpose = { name: string } | { address: string };
 
+/** The name in a TLS hello, and the pattern of its header rule if it has one. */
+interface NamedBy {
+  name: string;
+  rule: string | undefined;
+}
+
 export type NotReached = "forbidden" | "unknown" | "closed" | "silent" | "over";
 
 export class Flow implements PeerOwner, Relayed {
@@ -20,12 +26,14 @@ export class Flow implements PeerOwner, Relayed {
   upstream: Peer | undefined;
   isOver = false;
   movedAt = performance.now();
+  /** Set for TLS connections: the flow is cut when the name gets a header rule, or another one. */
+  named: NamedBy | undefined;
   #purpose: Purpose | undefined;
   /** The addresses dialled for the purpose: destination and proxy. */
   #address: string | undefined;
   #proxy: string | undefined;
   #proxyAddress: string | undefined;
-  /** The proxy during its handshake. */
+  /** The proxy or the site during its handshake. */
   #handshaking: Peer | undefined;
   #isWaiting = true;
   #heldBytes = 0;
@@ -47,14 +55,15 @@ export class Flow implements PeerOwner, Relayed {
   }
 
   /** Cuts the flow after this time unless another call comes first. Undefined: no deadline. */
-  expect(withinMs: number | undefined): void {
+  expect(withinMs: number | undefined, late: () => void = () => this.cut()): void {
     clearTimeout(this.#timer);
-    this.#timer = withinMs === undefined ? undefined : setTimeout(() => this.cut(), withinMs);
+    this.#timer = withinMs === undefined ? undefined : setTimeout(late, withinMs);
   }
 
   isAllowed(): boolean {
-    if (this.#purpose === undefined) return true;
     const { judge } = this.sandbox;
+    if (this.named !== undefined && judge.ruleOf(this.named.name) !== this.named.rule) return false;
+    if (this.#purpose === undefined) return true;
     for (const address of [this.#address, this.#proxyAddress]) {
       if (address !== undefined && this.sandbox.isClosed(address)) return false;
     }
@@ -73,7 +82,7 @@ export class Flow implements PeerOwner, Relayed {
 
   async #reach(purpose: Purpose, port: number): Promise<Peer | NotReached> {
     const { judge, shared, names } = this.sandbox;
-    if ("name" in purpose ? !judge.allowsName(purpose.name) : !judge.allowsAddress(purpose.address)) return "forbidden";
+    if (!this.#mayReach(purpose)) return "forbidden";
     this.#purpose = purpose;
     this.#address = undefined;
     this.#proxy = JSON.stringify(judge.policy.proxy);
@@ -82,9 +91,14 @@ export class Flow implements PeerOwner, Relayed {
     const addresses = "name" in purpose ? await names.resolve(purpose.name) : [purpose.address];
     if (this.isOver) return "over";
     if (addresses.length === 0) return "unknown";
+    const isByName = "name" in purpose && judge.allowsName(purpose.name);
     let why: NotReached = "closed";
     for (const address of addresses.slice(0, RELAY_DIAL_ADDRESSES_MAX)) {
       if (this.sandbox.isClosed(address)) continue;
+      if (!isByName && !judge.allowsAddress(address)) {
+        why = "forbidden";
+        continue;
+      }
       if (performance.now() >= deadline) break;
       why = "silent";
       this.#address = address;
@@ -100,6 +114,40 @@ export class Flow implements PeerOwner, Relayed {
       return peer;
     }
     return why;
+  }
+
+  /** A name with a header rule need not be allowed by name: its addresses may be. */
+  #mayReach(purpose: Purpose): boolean {
+    const { judge } = this.sandbox;
+    if ("address" in purpose) return judge.allowsAddress(purpose.address);
+    if (judge.allowsName(purpose.name)) return true;
+    return this.named?.rule !== undefined && judge.mayAsk(purpose.name);
+  }
+
+  /** Continues the upstream under TLS. A failed handshake closes it, and the flow goes on without an upstream. */
+  async secureUpstream(side: TlsSide): Promise<TlsOutcome> {
+    const peer = this.upstream;
+    if (peer === undefined) return { failure: "there is no connection" };
+    this.upstream = undefined;
+    this.#handshaking = peer;
+    const late = setTimeout(() => peer.cut(), this.sandbox.shared.bounds.helloMs);
+    const outcome = await peer.startTls(side).finally(() => clearTimeout(late));
+    this.#handshaking = undefined;
+    if ("failure" in outcome || this.isOver) peer.cut();
+    else this.upstream = peer;
+    if (this.sandbox.isFull) peer.pauseForShare();
+    return outcome;
+  }
+
+  /** Takes an open connection as the upstream. */
+  take(socket: Bun.Socket<Peer | undefined>): Peer {
+    this.#open += 1;
+    const peer = new Peer(socket, this);
+    peer.pause();
+    this.upstream = peer;
+    this.#settle();
+    if (this.sandbox.isFull) peer.pauseForShare();
+    return peer;
   }
 
   async #connect(address: string, port: number, deadline: number): Promise<Peer | undefined> {
@@ -182,7 +230,7 @@ export class Flow implements PeerOwner, Relayed {
     this.isOver = true;
     this.expect(undefined);
     this.client.cut();
-    // End a pending proxy handshake as well.
+    // End a pending handshake as well.
     this.#handshaking?.cut();
     this.upstream?.cut();
   }

@@ -1,8 +1,9 @@
 /**
  * Relays an HTTP/1 connection and judges each request. It handles one exchange at a time and reads the next request
  * when the response is complete. So requests for different hosts go to different servers, and a refusal arrives in
- * order. Requests and responses pass unchanged.
+ * order. Bodies and responses pass unchanged.
  */
+import { STATUS_CODES } from "node:http";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import { BadHead } from "../../http1/head-reader.ts";
 import { type RequestHead, RequestHeadReader } from "../../http1/request-head.ts";
@@ -14,15 +15,37 @@ import {
   SWITCHING_PROTOCOLS,
 } from "../../http1/response-head.ts";
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
-import type { Flow, NotReached } from "./flow.ts";
-import { type HttpRequest, requestOf } from "./http-head.ts";
+import type { Flow } from "./flow.ts";
+import type { HttpRequest } from "./http-head.ts";
 import type { Peer } from "./peer.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-const SHOWN_NAME_MAX_CHARS = 253;
 const HEAD_BOUNDS = { maxBytes: RELAY_HELLO_MAX_BYTES };
 const NOTHING: Bytes = Buffer.alloc(0);
+const NONE: ReadonlySet<string> = new Set();
+
+/** The status and the text of a response that the relay itself gives. */
+export type Refusal = readonly [status: number, why: string];
+
+/** A request that is allowed. */
+export interface Prepared {
+  request: HttpRequest;
+  upstream: Peer;
+  /** The head to forward. */
+  head: Bytes;
+  /** Further names, in lower case, that the request's trailers must not have. */
+  neverTrailers?: ReadonlySet<string>;
+}
+
+/** Decides where the requests of a connection go. */
+export interface Destination {
+  /** Whether there was a request: the next one may take long to begin. */
+  readonly isKept: boolean;
+  prepare(head: RequestHead, raw: Bytes): Promise<Prepared | Refusal>;
+  /** The client left between two requests. */
+  left?(): void;
+}
 
 interface Exchange {
   request: HttpRequest;
@@ -35,12 +58,10 @@ interface Exchange {
 export class HttpFlow {
   readonly #client: Peer;
   readonly #head = new RequestHeadReader(HEAD_BOUNDS);
-  /** The host that the flow is connected to. */
-  #host: string | undefined;
 
   constructor(
     private readonly flow: Flow,
-    private readonly port: number,
+    private readonly destination: Destination,
   ) {
     this.#client = flow.client;
     flow.expect(flow.sandbox.shared.bounds.helloMs);
@@ -52,7 +73,7 @@ export class HttpFlow {
     this.#client.events = {
       data: (piece) => {
         // The wait before a further request may be long, but the request itself must arrive in time.
-        if (this.#head.isEmpty && this.#host !== undefined) this.flow.expect(helloMs);
+        if (this.#head.isEmpty && this.destination.isKept) this.flow.expect(helloMs);
         this.flow.collect(piece.length);
         const found = orBad(() => this.#head.take(piece));
         if (found === undefined) return;
@@ -63,32 +84,24 @@ export class HttpFlow {
         this.#client.putBack(found.rest);
         this.#begin(found.head, found.raw).catch(() => this.flow.cut());
       },
-      end: () => (this.#head.isEmpty ? this.#leave() : this.flow.cut()),
+      end: () => {
+        if (!this.#head.isEmpty) return this.flow.cut();
+        this.destination.left?.();
+        this.#leave();
+      },
       room: () => this.flow.upstream?.resume(),
     };
     this.#client.resume();
   }
 
   async #begin(head: RequestHead, raw: Bytes): Promise<void> {
-    const request = requestOf(head);
-    if ("refused" in request) return this.#refuse(400, request.refused);
-    const host = request.host.toLowerCase();
-    const { judge, shared } = this.flow.sandbox;
-    if (!judge.allowsName(host)) {
-      shared.decisions.add("forbidden");
-      return this.#refuse(403, notAllowed(host));
-    }
-    let upstream = this.flow.upstream;
-    if (upstream === undefined || upstream.isClosed || host !== this.#host) {
-      this.flow.disconnect();
-      const reached = await this.flow.reach({ name: host }, this.port);
-      if (typeof reached === "string") return this.#refuse(...reasonOf(reached, host));
-      upstream = reached;
-      this.#host = host;
-    }
-    this.#exchange(upstream, raw, {
+    const prepared = await this.destination.prepare(head, raw);
+    if (this.flow.isOver) return;
+    if (!("upstream" in prepared)) return this.#refuse(...prepared);
+    const { request, neverTrailers } = prepared;
+    this.#exchange(prepared.upstream, prepared.head, {
       request,
-      requestBody: bodyOfRequest(request),
+      requestBody: bodyOfRequest(request, neverTrailers),
       responseHead: new ResponseHeadReader(HEAD_BOUNDS),
       responseBody: undefined,
     });
@@ -182,17 +195,21 @@ export class HttpFlow {
   }
 
   #refuse(status: number, why: string): void {
-    this.flow.disconnect();
-    const reason = { 400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway" }[status] ?? "";
-    const head = [
-      `HTTP/1.1 ${status} ${reason}`,
-      "content-type: text/plain; charset=utf-8",
-      `content-length: ${Buffer.byteLength(`${why}\n`)}`,
-      "connection: close",
-    ];
-    this.#client.write(Buffer.from(`${head.join("\r\n")}\r\n\r\n${why}\n`));
-    this.flow.finish(this.flow.sandbox.shared.bounds.lingerMs);
+    refuseRequest(this.flow, status, why);
   }
+}
+
+/** Responds with the reason and closes the connection. */
+export function refuseRequest(flow: Flow, status: number, why: string): void {
+  flow.disconnect();
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`,
+    "content-type: text/plain; charset=utf-8",
+    `content-length: ${Buffer.byteLength(`${why}\n`)}`,
+    "connection: close",
+  ];
+  flow.client.write(Buffer.from(`${head.join("\r\n")}\r\n\r\n${why}\n`));
+  flow.finish(flow.sandbox.shared.bounds.lingerMs);
 }
 
 /** What `read` gives, or why it rejects the head. */
@@ -214,9 +231,9 @@ function lengthTaken(body: Body, bytes: Bytes): number | undefined {
   }
 }
 
-function bodyOfRequest({ bodyBytes }: HttpRequest): Body {
+function bodyOfRequest({ bodyBytes }: HttpRequest, neverTrailers: ReadonlySet<string> = NONE): Body {
   if (bodyBytes !== undefined) return new CountedBody(bodyBytes);
-  return new ChunkedBody({ lines: "kept", refusesExtensions: true });
+  return new ChunkedBody({ lines: "kept", refusesExtensions: true, neverTrailers });
 }
 
 function bodyOfResponse(method: string, head: ResponseHead): Body {
@@ -224,22 +241,4 @@ function bodyOfResponse(method: string, head: ResponseHead): Body {
   const length = orBad(() => responseLength(head));
   if (length === "chunked") return new ChunkedBody({ lines: "kept" });
   return typeof length === "number" ? new CountedBody(length) : new BodyUntilClose();
-}
-
-function notAllowed(host: string): string {
-  return `${JSON.stringify(host.slice(0, SHOWN_NAME_MAX_CHARS))} is not allowed by the network rules of this sandbox`;
-}
-
-function reasonOf(why: NotReached, host: string): [status: number, text: string] {
-  const name = JSON.stringify(host.slice(0, SHOWN_NAME_MAX_CHARS));
-  switch (why) {
-    case "unknown":
-      return [502, `${name} has no IPv4 address that could be found`];
-    case "closed":
-      return [403, `${name} leads to addresses that are closed to every sandbox`];
-    case "silent":
-      return [502, `${name} does not answer`];
-    default:
-      return [403, notAllowed(host)];
-  }
 }

@@ -8,7 +8,7 @@ import { type HttpRequest, requestOf } from "./http-head.ts";
 function verdict(bytes: Buffer<ArrayBuffer>): HttpRequest | { refused: string } | "more" {
   try {
     const found = new RequestHeadReader({ maxBytes: 4096 }).take(bytes);
-    return found === undefined ? "more" : requestOf(found.head);
+    return found === undefined ? "more" : requestOf(found.head, "http");
   } catch (thrown) {
     if (thrown instanceof BadHead) return { refused: thrown.message };
     throw thrown;

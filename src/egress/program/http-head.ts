@@ -15,13 +15,18 @@ export interface HttpRequest {
 }
 
 const AUTHORITY = /^([^:@/?#[\]]+)(?::(\d{0,5}))?$/;
-const DEFAULT_PORT = "80";
+const DEFAULT_PORTS = { http: "80", https: "443" };
+type Scheme = keyof typeof DEFAULT_PORTS;
 /** Protocols that carry requests for any host, out of the relay's sight. */
 const MANY_HOSTS = /^(?:h2c?|http\/2.*|http)$/;
 
-export function requestOf({ method, target, headers, bodyBytes }: RequestHead): HttpRequest | { refused: string } {
+/** `scheme`: of the connection. */
+export function requestOf(
+  { method, target, headers, bodyBytes }: RequestHead,
+  scheme: Scheme,
+): HttpRequest | { refused: string } {
   if (method === "CONNECT") return { refused: "CONNECT is not possible here" };
-  const host = hostOf(headers, method, target);
+  const host = hostOf(headers, method, target, scheme);
   if (typeof host !== "string") return host;
   // A server behind the first would not see it.
   if (listed(headers, "connection").includes("host")) return { refused: "its Host is for the next server only" };
@@ -30,22 +35,20 @@ export function requestOf({ method, target, headers, bodyBytes }: RequestHead): 
   return { method, host, bodyBytes, upgrade };
 }
 
-function hostOf(headers: HeaderLines, method: string, target: string): string | { refused: string } {
+function hostOf(headers: HeaderLines, method: string, target: string, scheme: Scheme): string | { refused: string } {
   const host = headers.get("host");
   if (host === null) return { refused: "it must have exactly one Host" };
   const authority = AUTHORITY.exec(host);
   const name = authority?.[1];
   if (name === undefined) return { refused: "its Host is not a host name" };
   if (target.startsWith("/") || (target === "*" && method === "OPTIONS")) return name;
-  const absolute = /^http:\/\/([^/?#]*)/i.exec(target);
-  if (absolute === null) return { refused: "what it asks for is neither a path nor an address of HTTP" };
-  const other = AUTHORITY.exec(absolute[1] ?? "");
+  const absolute = /^(https?):\/\/([^/?#]*)/i.exec(target);
+  if (absolute?.[1]?.toLowerCase() !== scheme)
+    return { refused: "what it asks for is neither a path nor an address of HTTP" };
+  const other = AUTHORITY.exec(absolute[2] ?? "");
+  const portOf = (text: string | undefined) => text || DEFAULT_PORTS[scheme];
   const agrees = other?.[1]?.toLowerCase() === name.toLowerCase() && portOf(other?.[2]) === portOf(authority?.[2]);
   return agrees ? name : { refused: "it names two hosts, one in its first line and one as Host" };
-}
-
-function portOf(text: string | undefined): string {
-  return text === undefined || text === "" ? DEFAULT_PORT : text;
 }
 
 /** The members of a list that may be spread over several headers. */

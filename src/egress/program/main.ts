@@ -3,18 +3,21 @@ import { boundedLines } from "../../base/bounded-lines.ts";
 import { RELAY_MESSAGE_MAX_BYTES, type RelayReply, type RelayRequest, type RelayStart } from "../relay-messages.ts";
 import { BOUNDS } from "./bounds.ts";
 import { ConnectionRelay } from "./connection-relay.ts";
+import { RuleServer } from "./rule-server.ts";
 
 const DNS_PORT = 53;
 const COUNTS_EVERY_MS = 1_000;
 
 const lines = boundedLines(Bun.stdin.stream(), RELAY_MESSAGE_MAX_BYTES);
-const { address, ports, connectionsMax } = JSON.parse((await lines.next()).value ?? "null") as RelayStart;
+const { address, ports, connectionsMax, rules } = JSON.parse((await lines.next()).value ?? "null") as RelayStart;
+const ruleServer = rules === null ? undefined : new RuleServer(rules, reply);
 const relay = new ConnectionRelay({
   address,
   ports,
   nameServer: { address, port: DNS_PORT },
   bounds: { ...BOUNDS, connections: connectionsMax },
   report: (source, trouble) => reply({ trouble, source }),
+  rules: ruleServer,
 });
 reply({ ready: relay.ports });
 setInterval(() => {
@@ -24,6 +27,7 @@ setInterval(() => {
 for await (const line of lines) {
   const request = JSON.parse(line) as RelayRequest;
   if (request.do === "set") relay.set(request.source, request.policy);
+  else if (request.do === "answer") ruleServer?.answer(request.question, request.answer);
   else relay.setClosed(request.ranges);
   reply({ done: request.id });
 }

@@ -26,6 +26,16 @@ export interface PeerOwner {
 
 type PeerSocket = Bun.Socket<Peer | undefined>;
 
+/** One side of a TLS handshake. */
+export type TlsSide = Bun.TLSOptions & {
+  isServer: boolean;
+  /** Protocols to offer or to accept (ALPN); empty: none. */
+  protocols: readonly string[];
+};
+
+/** `protocol`: the agreed one (ALPN), if any. */
+export type TlsOutcome = { protocol: string | undefined } | { failure: string };
+
 const IGNORE_EVENTS: PeerEvents = { data: () => undefined, end: () => undefined, room: () => undefined };
 
 export class Peer {
@@ -41,9 +51,10 @@ export class Peer {
   #ended = false;
   #isEndReported = false;
   #isClosed = false;
+  #handshake: PromiseWithResolvers<TlsOutcome> | undefined;
 
   constructor(
-    private readonly socket: PeerSocket,
+    private socket: PeerSocket,
     private readonly owner: PeerOwner,
   ) {
     socket.data = this;
@@ -100,6 +111,43 @@ export class Peer {
     if (!this.#isClosed) this.socket.terminate();
   }
 
+  /**
+   * Continues the connection under TLS, with a handshake. Afterwards it is paused, and `write` and `data` are about
+   * what is inside TLS. A failed handshake closes the connection.
+   */
+  async startTls({ isServer, protocols, ...tls }: TlsSide): Promise<TlsOutcome> {
+    // The other end sent something that is not a part of the handshake.
+    if (this.#isClosed || this.#incoming.length > 0) return { failure: "the connection does not begin with TLS" };
+    const outcome = Promise.withResolvers<TlsOutcome>();
+    this.#handshake = outcome;
+    // What follows the handshake at once is kept until `resume`.
+    this.#paused = true;
+    this.socket.resume();
+    const ALPNProtocols = protocols.map((name) => String.fromCharCode(name.length) + name).join("");
+    // The declared options lack the side.
+    const side: object = { isServer };
+    const [outer, inner] = this.socket.upgradeTLS<Peer | undefined>({
+      ...side,
+      data: this,
+      tls: ALPNProtocols === "" ? tls : { ...tls, ALPNProtocols },
+      socket: {
+        ...Peer.handlers,
+        handshake: (socket, isWhole, error) => {
+          const { alpnProtocol } = socket as unknown as { alpnProtocol: string | false | null };
+          outcome.resolve(isWhole ? { protocol: alpnProtocol || undefined } : { failure: failureOf(error) });
+          if (!isWhole) socket.terminate();
+        },
+      },
+    });
+    // Its events are about what is outside TLS.
+    outer.data = undefined;
+    this.socket = inner;
+    const result = await outcome.promise;
+    this.#handshake = undefined;
+    this.#steer();
+    return result;
+  }
+
   pause(): void {
     this.#paused = true;
     this.#steer();
@@ -136,7 +184,8 @@ export class Peer {
 
   #steer(): void {
     if (this.#isClosed) return;
-    if (this.#isBlocked) this.socket.pause();
+    const isBlocked = this.#handshake === undefined ? this.#isBlocked : this.#isOverShare;
+    if (isBlocked) this.socket.pause();
     else this.socket.resume();
   }
 
@@ -202,6 +251,7 @@ export class Peer {
   #close(error: Error | undefined): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#handshake?.resolve({ failure: "the connection was closed during the TLS handshake" });
     const unsent = this.#outgoing.reduce((sum, bytes) => sum + bytes.length, 0);
     this.#outgoing = [];
     this.#countIncoming();
@@ -214,4 +264,11 @@ export class Peer {
     this.#deliver();
     if (whole) this.owner.closed(this, whole);
   }
+}
+
+/** OpenSSL's messages have the form `error:code:library:function:REASON`. */
+function failureOf(error: Error | null): string {
+  const text = error?.message.trim() ?? "";
+  if (text === "") return "the TLS handshake failed";
+  return text.startsWith("error:") ? (text.split(":").at(-1) ?? text).toLowerCase().replaceAll("_", " ") : text;
 }

@@ -8,6 +8,7 @@ import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { EgressJudge } from "../egress-judge.ts";
 import type { Bounds } from "./bounds.ts";
 import { NameClient, type NameServer } from "./name-client.ts";
+import type { RuleServer } from "./rule-server.ts";
 
 /** State that all sandboxes share. */
 export interface SharedState {
@@ -20,6 +21,12 @@ export interface SharedState {
   readonly decisions: EventCounts;
   /** Bytes that each sandbox may currently buffer. */
   shareBytes(): number;
+  /** Undefined: the server offers no header rules. */
+  readonly rules: RuleServer | undefined;
+  /** Counts a connection in the total until the result is called. */
+  counted(): () => void;
+  /** Connections with HTTP/2 inside TLS, of all sandboxes. */
+  http2Connections: number;
 }
 
 export interface Relayed {
@@ -38,6 +45,7 @@ export class Sandbox {
   readonly names: NameClient;
   /** Flows that have no upstream yet. */
   waiting = 0;
+  http2Connections = 0;
   readonly #arrivals: TokenBucket;
   #judge: EgressJudge;
   #heldBytes = 0;
@@ -78,6 +86,17 @@ export class Sandbox {
 
   get isFull(): boolean {
     return this.#isFull;
+  }
+
+  /** Each holds much more memory than other connections. */
+  get hasRoomForHttp2(): boolean {
+    const { http2Connections, http2PerSandbox } = this.shared.bounds;
+    return this.shared.http2Connections < http2Connections && this.http2Connections < http2PerSandbox;
+  }
+
+  countHttp2(by: 1 | -1): void {
+    this.http2Connections += by;
+    this.shared.http2Connections += by;
   }
 
   /** How long to delay a new connection, so that a flood of them does not affect other sandboxes. */

@@ -5,6 +5,7 @@
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { BOUNDS, type Bounds } from "../program/bounds.ts";
 import { ConnectionRelay } from "../program/connection-relay.ts";
+import type { RuleServer } from "../program/rule-server.ts";
 import { type NameTable, openNameTable } from "./name-table.ts";
 import { RawClient } from "./raw-client.ts";
 
@@ -85,7 +86,11 @@ export class RelayFixture implements Disposable {
   ) {}
 
   /** `serverPort`: where servers of the outside listen, for HTTP and TLS alike. */
-  static async open(serverPort: number, bounds: Partial<Bounds> = {}): Promise<RelayFixture> {
+  static async open(
+    serverPort: number,
+    bounds: Partial<Bounds> = {},
+    { rules, chosen }: { rules?: RuleServer; chosen?: { address: string; port: number } | undefined } = {},
+  ): Promise<RelayFixture> {
     const table = await openNameTable("127.0.0.1");
     const reports: string[] = [];
     const relay = new ConnectionRelay({
@@ -95,6 +100,8 @@ export class RelayFixture implements Disposable {
       bounds: { ...BOUNDS, ...bounds },
       serverPorts: { http: serverPort, tls: serverPort },
       report: (source, message) => void reports.push(`${source} ${message}`),
+      rules,
+      destinationOf: () => chosen,
     });
     relay.setClosed(["10.0.0.0/8"]);
     return new RelayFixture(relay, table, reports);

@@ -13,6 +13,9 @@ export function smallSandbox(): Sandbox {
     decisions: new EventCounts(),
     isClosed: () => false,
     shareBytes: () => SHARE_BYTES,
+    rules: undefined,
+    counted: () => () => undefined,
+    http2Connections: 0,
   };
   return new Sandbox(shared, { allowRanges: [], allowNames: [], denyRanges: [], proxy: null });
 }

@@ -1,12 +1,11 @@
 /** Starts a client's process: resolves user, directory and environment, then spawns on pipes or in a terminal. */
-import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { processVariables } from "../users/environment.ts";
 import { resolvePath } from "../users/paths.ts";
-import type { SettingsKeeper } from "../users/settings.ts";
+import type { KeptSettings, SettingsKeeper } from "../users/settings.ts";
 import { type Command, directCommand, findSetpriv, requireDirectory, requireEntry, setprivCommand } from "./command.ts";
 import { withReadableErrors } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
@@ -84,7 +83,7 @@ export function createLaunch(
 function commandOf(
   { process: config }: StartCall,
   account: Account,
-  settings: GuestSettings,
+  settings: KeptSettings,
   guestPath: string | undefined,
 ): Command {
   if (config === undefined || config.cmd === "") throw refuse("invalid_argument", "no command to run was given");

@@ -1,11 +1,13 @@
 /**
  * Environment variables of a process in the sandbox. Of the guest's own environment only PATH is passed on, so its
- * secret and settings cannot leak. Later entries win: the user's basics, sandbox-wide, per process.
+ * secret and settings cannot leak. Later entries win: the user's basics, the trust of header
+ * rules, sandbox-wide, per process.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { logError } from "../system/log.ts";
 import type { Account } from "./accounts.ts";
+import type { KeptSettings } from "./settings.ts";
 
 export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -14,13 +16,13 @@ function internalVariables(settings: GuestSettings): Record<string, string> {
   return { E2B_SANDBOX: "true", E2B_SANDBOX_ID: settings.sandboxId, E2B_TEMPLATE_ID: settings.templateId };
 }
 
-export function sandboxVariables(settings: GuestSettings): Record<string, string> {
-  return { ...settings.envVars, ...internalVariables(settings) };
+export function sandboxVariables(settings: KeptSettings): Record<string, string> {
+  return { ...settings.trustVariables, ...settings.envVars, ...internalVariables(settings) };
 }
 
 export function processVariables(
   account: Account,
-  settings: GuestSettings,
+  settings: KeptSettings,
   requested: Record<string, string>,
   guestPath: string | undefined,
 ): Record<string, string> {

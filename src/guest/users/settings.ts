@@ -9,16 +9,21 @@ import { type GuestSettings, UNASSIGNED_SETTINGS } from "../../contract/runtime/
 import { logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 
+export interface KeptSettings extends GuestSettings {
+  /** Variables that lead programs to `trustedAuthority`. */
+  trustVariables?: Record<string, string>;
+}
+
 export class SettingsKeeper {
   /** Undefined if the file was damaged. */
-  #current: GuestSettings | undefined;
+  #current: KeptSettings | undefined;
 
   constructor(private readonly folder: string) {
     this.#current = readKept(folder);
   }
 
   /** Throws Fault 503 if the settings are lost. */
-  get current(): GuestSettings {
+  get current(): KeptSettings {
     if (this.#current !== undefined) return this.#current;
     const message =
       "this sandbox's settings were damaged: it rejects all requests until its server configures it again";
@@ -35,7 +40,7 @@ export class SettingsKeeper {
   }
 
   /** Stores the settings before using them: a response to the host means that they survive a restart. */
-  replace(settings: GuestSettings): void {
+  replace(settings: KeptSettings): void {
     mkdirSync(this.folder, { recursive: true, mode: 0o700 });
     chmodSync(this.folder, 0o700);
     const fresh = `${this.folder}/settings.json.new`;
@@ -45,7 +50,7 @@ export class SettingsKeeper {
   }
 }
 
-function readKept(folder: string): GuestSettings | undefined {
+function readKept(folder: string): KeptSettings | undefined {
   try {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
@@ -61,16 +66,34 @@ function readKept(folder: string): GuestSettings | undefined {
 }
 
 /** The host sends all fields. A damaged file may have any value. */
-export function parseSettings(json: unknown): GuestSettings {
-  const given = (json ?? {}) as GuestSettings;
+export function parseSettings(json: unknown): KeptSettings {
+  const given = (json ?? {}) as KeptSettings;
   const { sandboxId, templateId, envVars, accessTokens, defaultUser, defaultWorkdir } = given;
+  const { trustedAuthority, trustVariables } = given;
   const isText = (value: unknown) => typeof value === "string";
   const isWhole =
     [sandboxId, templateId, defaultUser, defaultWorkdir].every(isText) &&
-    Object.prototype.toString.call(envVars) === "[object Object]" &&
-    Object.values(envVars).every(isText) &&
+    isTexts(envVars) &&
     Array.isArray(accessTokens) &&
-    accessTokens.every((token) => isText(token) && token !== "");
+    accessTokens.every((token) => isText(token) && token !== "") &&
+    (trustedAuthority === undefined || isText(trustedAuthority)) &&
+    (trustVariables === undefined || isTexts(trustVariables));
   if (!isWhole) throw new Fault(400, "a field of the settings is missing or of another type");
-  return { sandboxId, templateId, envVars, accessTokens, defaultUser, defaultWorkdir };
+  return {
+    sandboxId,
+    templateId,
+    envVars,
+    accessTokens,
+    defaultUser,
+    defaultWorkdir,
+    ...(trustedAuthority === undefined ? {} : { trustedAuthority }),
+    ...(trustVariables === undefined ? {} : { trustVariables }),
+  };
+}
+
+function isTexts(value: unknown): boolean {
+  return (
+    Object.prototype.toString.call(value) === "[object Object]" &&
+    Object.values(value as object).every((text) => typeof text === "string")
+  );
 }

@@ -18,6 +18,7 @@ import type {
   PrepareStart,
   Reachable,
   ResumeSandbox,
+  RuleAnswer,
   StoredImages,
   Usage,
   VolumeMount,
@@ -50,11 +51,13 @@ export class FakeHost implements Host {
   readonly #busy = new Map<string, string>();
   readonly #paused = new Set<string>();
   readonly #answers = new Map<string, PromiseWithResolvers<string | null | undefined>>();
+  readonly #ruleAnswers = new Map<string, PromiseWithResolvers<RuleAnswer>>();
   readonly #builds = new Map<string, PromiseWithResolvers<BuildOutcome>>();
   readonly #capacity: number;
   #starting = 0;
   #made = 0;
   #boots = 0;
+  #asked = 0;
 
   /** Awaited before each action; a test replaces one to make the action slow or fail. */
   beforeCreate: (request: CreateSandbox) => Promise<void> = async () => undefined;
@@ -162,6 +165,11 @@ export class FakeHost implements Host {
     sandbox.request = { ...sandbox.request, egress };
     await this.beforeEgressHolds(id, egress);
     if (this.#running.get(id) !== sandbox) throw doesNotRun(id);
+  }
+
+  async answerRule(question: string, answer: RuleAnswer): Promise<void> {
+    this.#ruleAnswers.get(question)?.resolve(answer);
+    this.#ruleAnswers.delete(question);
   }
 
   lookUp: Host["lookUp"] = async (...args) => this.names.lookUp(...args);
@@ -287,6 +295,15 @@ export class FakeHost implements Host {
   /** Asks for the log position as a host does before it follows a guest; undefined when the listener defers. */
   askLog(id: string): Promise<string | null | undefined> {
     return this.#tell({ kind: "log-waits", id });
+  }
+
+  /** Asks for the headers of a request as a host does. */
+  askRule(id: string, pattern: string, host: string): Promise<RuleAnswer> {
+    const question = String(++this.#asked);
+    const answer = Promise.withResolvers<RuleAnswer>();
+    this.#ruleAnswers.set(question, answer);
+    this.listener({ kind: "rule-asked", question, id, pattern, host });
+    return answer.promise;
   }
 
   /** Emits lines of a guest. Returns whether they were accepted; until then a host emits no more of that log. */

@@ -31,6 +31,7 @@ export const NAMES: Readonly<Record<string, Records>> = {
   // As documentation names them.
   "example.com": { a: [SITES["allowed.test"]] },
   "www.example.com": { alias: "example.com" },
+  "httpbin.org": { a: [SITES["allowed.test"]] },
   // Chains of aliases, up to a name that may not be allowed itself.
   "alias.test": { alias: "second.alias.test" },
   "second.alias.test": { alias: "allowed.test" },

@@ -3,8 +3,9 @@
  *
  *   TCP and UDP 53   names (internet-names.ts); TCP 853 the same over TLS, /dns-query of 443 over HTTPS
  *   TCP 80, 443      "hello from outside"; /reached tells by which address, name and Host, /bytes/N sends so many
- *                    bytes, /drip a line again and again, ?redirect=URL redirects; `authorityFile` has the authority
- *                    behind 443
+ *                    bytes, /drip a line again and again, ?redirect=URL redirects; /headers replies with the headers,
+ *                    /keep/MARK remembers them, one list per request, and /kept/MARK has them; `authorityFile` has the
+ *                    authority behind 443
  *   TCP and UDP 7000 an echo, also on UDP 443, where QUIC would be; the datagram "drip" brings "drop" for a minute
  *
  * Received data is counted, so that a test sees what left a sandbox even without a response: /seen?what=TEXT on port 80
@@ -23,8 +24,12 @@ const DRIP_EVERY_MS = 50;
 const DRIP_DATAGRAMS_MS = 60_000;
 const PIECE = Buffer.alloc(64 * 1024, "x");
 const QUESTION_MAX_BYTES = 65_535;
+const KEPT_MARKS_MAX = 1_000;
+const KEPT_PER_MARK_MAX = 100;
 const tls = await makeCertificate(process.argv[2] ?? "");
 const seen = new Map<string, number>();
+/** Headers of requests by mark: each list begins with `@` and the address, then name, value, name, value. */
+const kept = new Map<string, string[][]>();
 
 const web = createServer((request, response) => void serve(request, response, "http"));
 const secureWeb = createTlsServer(tls, (request, response) => void serve(request, response, "https"));
@@ -133,11 +138,15 @@ function lengthOf(bytes: Buffer): Buffer {
 async function serve(request: IncomingMessage, response: ServerResponse, scheme: "http" | "https"): Promise<void> {
   response.on("error", () => undefined);
   const url = new URL(request.url ?? "/", "http://internet");
-  const asksUs = url.pathname === "/seen" || url.pathname === "/asked";
+  const asksUs = url.pathname === "/seen" || url.pathname === "/asked" || url.pathname.startsWith("/kept/");
   if (!asksUs) count(seen, url.pathname);
   if (url.pathname === "/seen") return void response.end(String(seen.get(url.searchParams.get("what") ?? "") ?? 0));
   if (url.pathname === "/asked") return void response.end(String(timesAsked(url.searchParams.get("name") ?? "")));
   if (url.pathname === "/reached") return void response.end(JSON.stringify(reached(request, scheme)));
+  const [, folder, mark = ""] = url.pathname.split("/");
+  if (folder === "keep") return void response.end(`kept ${keepHeaders(mark, request)}`);
+  if (folder === "kept") return void response.end(JSON.stringify(kept.get(mark) ?? []));
+  if (folder === "headers") return void response.end(JSON.stringify({ headers: titled(request.rawHeaders) }));
   if (url.pathname === "/dns-query") return await serveNames(request, response, url);
   if (url.pathname === "/drip") return drip(response);
   const elsewhere = url.searchParams.get("redirect");
@@ -158,6 +167,22 @@ function reached(request: IncomingMessage, scheme: string) {
     method: request.method,
     path: request.url,
   };
+}
+
+/** Returns how many requests had this mark. */
+function keepHeaders(mark: string, { rawHeaders, socket }: IncomingMessage): number {
+  const { localAddress = "" } = socket;
+  const lists = [...(kept.get(mark) ?? []), [`@${localAddress.replace(/^::ffff:/, "")}`, ...rawHeaders]];
+  kept.set(mark, lists.slice(-KEPT_PER_MARK_MAX));
+  if (kept.size > KEPT_MARKS_MAX) kept.delete(kept.keys().next().value ?? "");
+  return lists.length;
+}
+
+/** As httpbin.org writes them. */
+function titled(rawHeaders: readonly string[]): Record<string, string> {
+  const title = (name: string) => name.toLowerCase().replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
+  const pairs = rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [[title(name), rawHeaders[at + 1] ?? ""]] : []));
+  return Object.fromEntries(pairs);
 }
 
 async function serveNames(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {

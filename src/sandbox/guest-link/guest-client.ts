@@ -150,6 +150,13 @@ export class GuestClient {
     this.settingsApplied();
   }
 
+  /** Configures the guest again if its programs are to trust another authority, or none. */
+  async trust(authority: string | undefined): Promise<void> {
+    const { trustedAuthority: current, ...settings } = this.#kept() ?? UNASSIGNED_SETTINGS;
+    if (current === authority || settings.sandboxId === "") return;
+    await this.configure(authority === undefined ? settings : { ...settings, trustedAuthority: authority });
+  }
+
   /**
    * Configures a booted guest of the ready pool without waiting for it: the guest reads the settings before it serves
    * the next request. No request may be in progress.
@@ -193,10 +200,15 @@ export class GuestClient {
     if (this.files !== undefined) writeFileSync(this.files.settings, JSON.stringify(settings), { mode: 0o600 });
   }
 
+  #kept(): GuestSettings | undefined {
+    if (this.files === undefined || !existsSync(this.files.settings)) return undefined;
+    return JSON.parse(readFileSync(this.files.settings, "utf8"));
+  }
+
   /** Sends the settings again to a guest that has lost them; no-op if it never had any. */
   async reconfigure(): Promise<void> {
-    if (this.files === undefined || !existsSync(this.files.settings)) return;
-    await this.#tell(JSON.parse(readFileSync(this.files.settings, "utf8")));
+    const settings = this.#kept();
+    if (settings !== undefined) await this.#tell(settings);
   }
 
   async #tell(settings: GuestSettings): Promise<void> {

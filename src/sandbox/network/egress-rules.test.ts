@@ -29,6 +29,7 @@ async function rules(adopted?: EgressPolicy) {
     ports: { http: 1, tls: 2, proxied: 3 },
     set: (_, policy) => act(policy === null ? "forget" : `tell ${policy.allowNames}`),
     setClosed: async () => undefined,
+    answerRule: () => undefined,
     close: async () => undefined,
   });
   const since = async () => {

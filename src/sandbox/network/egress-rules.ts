@@ -25,7 +25,7 @@ import {
 } from "./slot-chains.ts";
 
 /** The relay that decides by host name and connects through proxies. */
-export type ConnectionRelay = Pick<EgressRelay, "uid" | "ports" | "set" | "setClosed" | "close">;
+export type ConnectionRelay = Pick<EgressRelay, "uid" | "ports" | "set" | "setClosed" | "answerRule" | "close">;
 
 interface EgressRulesParts {
   table: string;

@@ -12,10 +12,11 @@ import type { CountsByName } from "../../base/event-counts.ts";
 import { described, stderrLog } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "../../contract/address-plan.ts";
-import type { Egress, LookedUp } from "../../contract/internal/host.ts";
+import type { Egress, LookedUp, RuleAnswer } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
 import type { EgressJudge } from "../../egress/egress-judge.ts";
 import { NameClient } from "../../egress/program/name-client.ts";
+import type { RuleAsked } from "../../egress/relay-messages.ts";
 import { attempt, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import type { IdRange } from "../../system/id-range.ts";
@@ -45,6 +46,7 @@ type OpenRelay = (options: {
   closed: () => readonly string[];
   onTrouble: (address: string, message: string) => void;
   onDecisions: (decisions: CountsByName) => void;
+  onRuleAsked: (asked: RuleAsked) => void;
 }) => Promise<ConnectionRelay>;
 
 /** The namespace that is connected to a slot; fields as in plugging.ts. */
@@ -92,6 +94,8 @@ export class Network {
   onTrouble: (address: string, message: string) => void = () => undefined;
   /** Called at intervals with the outcomes of connections through the relay. */
   onDecisions: (decisions: CountsByName) => void = () => undefined;
+  /** Called when a request of the sandbox with the address `source` needs the headers of its rule. */
+  onRuleAsked: (asked: RuleAsked) => void = () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
@@ -147,6 +151,7 @@ export class Network {
       closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
       onTrouble: (address, message) => this.onTrouble(address, message),
       onDecisions: (decisions) => this.onDecisions(decisions),
+      onRuleAsked: (asked) => this.onRuleAsked(asked),
     });
     // The relay must know the rules before connections are redirected to it.
     await this.#egress.use(relay);
@@ -284,6 +289,11 @@ export class Network {
    */
   async setEgress(slot: number, egress: Egress): Promise<void> {
     await this.#egress.set(slot, egress);
+  }
+
+  /** Replies to `onRuleAsked`. */
+  answerRule(question: string, answer: RuleAnswer): void {
+    this.#egress.relay?.answerRule(question, answer);
   }
 
   /** Opens addresses that are closed to all other sandboxes, until the slot is freed or its egress is set. */

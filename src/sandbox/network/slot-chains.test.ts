@@ -46,6 +46,25 @@ describe("the chains of a sandbox", () => {
     expect(chains(nothing)).toEqual({});
   });
 
+  test("redirect all connections that can have a header rule to the relay, also to allowed addresses", () => {
+    const here = ["ct status dnat ip daddr 198.18.0.1 tcp dport { 1080, 1443, 1999 } accept"];
+    const read = ["tcp dport 80 dnat ip to 198.18.0.1:1080", "tcp dport 443 dnat ip to 198.18.0.1:1443"];
+    expect(chains({ ...nothing, ruleNames: ["a.test"] })).toEqual({
+      led: read,
+      here,
+      relay: ["ct direction reply ct status dnat accept"],
+    });
+    const some = { ...nothing, allowRanges: ["1.1.1.1/32"], denyRanges: ["9.0.0.0/8"], ruleNames: ["a.test"] };
+    expect(chains(some).led).toEqual([
+      ...read.map((rule) => `ip daddr @slot_7_allow_3 ${rule}`),
+      "ip daddr @slot_7_allow_3 return",
+      "ip daddr @slot_7_deny_3 return",
+      ...read,
+    ]);
+    expect(chains({ ...some, proxy }).led).toEqual(chains({ ...some, ruleNames: [], proxy }).led);
+    expect(chains({ ...nothing, ruleNames: [] })).toEqual({});
+  });
+
   test("redirect connections that only a name can allow to the relay", () => {
     const here = ["ct status dnat ip daddr 198.18.0.1 tcp dport { 1080, 1443, 1999 } accept"];
     const relay = ["ct direction reply ct status dnat accept"];

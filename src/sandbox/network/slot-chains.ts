@@ -105,7 +105,12 @@ export function removeSets({ table }: TableFacts, states: readonly SlotState[]):
 
 /** Whether the relay has to decide about connections under these rules. */
 export function needsRelay(egress: Egress): egress is EgressPolicy {
-  return typeof egress === "object" && (egress.proxy !== null || egress.allowNames.length > 0);
+  if (typeof egress !== "object") return false;
+  return egress.proxy !== null || egress.allowNames.length > 0 || hasRules(egress);
+}
+
+function hasRules({ ruleNames }: EgressPolicy): boolean {
+  return ruleNames !== undefined && ruleNames.length > 0;
 }
 
 /** Accepts replies from private networks, which the table would otherwise drop. */
@@ -150,14 +155,18 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
   const { http, tls, proxied } = relay.ports;
   const lead = (match: string, port: number) => `${match} dnat ip to ${gateway}:${port}`;
   const rest = egress.proxy === null ? "return" : lead("meta l4proto tcp", proxied);
-  if (allow !== undefined) chains.led.push(`${spaced("ip daddr", allow)}${rest}`);
+  const named = (match: string) => [
+    lead(`${spaced("ip daddr", match)}tcp dport 80`, http),
+    lead(`${spaced("ip daddr", match)}tcp dport 443`, tls),
+  ];
+  // With header rules, the relay reads the names of all connections. Through a proxy it gets them all in any case.
+  const readAll = hasRules(egress) && egress.proxy === null ? named : () => [];
+  if (allow !== undefined) chains.led.push(...readAll(allow), `${spaced("ip daddr", allow)}${rest}`);
   if (deny !== undefined) {
-    if (egress.allowNames.length > 0) {
-      chains.led.push(lead(`${spaced("ip daddr", deny)}tcp dport 80`, http));
-      chains.led.push(lead(`${spaced("ip daddr", deny)}tcp dport 443`, tls));
-    }
+    if (egress.allowNames.length > 0) chains.led.push(...named(deny));
     chains.led.push(`${spaced("ip daddr", deny)}return`);
   }
+  chains.led.push(...readAll(""));
   if (egress.proxy !== null) chains.led.push(rest);
   if (near !== undefined) chains.near.push(`${spaced("ip daddr", near)}jump ${chainOf(state.slot, "led")}`);
   chains.here.push(`ct status dnat ip daddr ${gateway} tcp dport { ${http}, ${tls}, ${proxied} } accept`);

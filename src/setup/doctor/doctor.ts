@@ -2,7 +2,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";
-import { broken, ok, timeout } from "./finding.ts";
+import { broken, degraded, ok, timeout } from "./finding.ts";
 import { isolationChecks } from "./isolation-checks.ts";
 import { kernelChecks } from "./kernel-checks.ts";
 import { limitChecks } from "./limit-checks.ts";
@@ -35,6 +35,7 @@ export function allChecks(options: DoctorOptions): Check[] {
     ...isolationChecks(options),
     ...addressChecks(options),
     { name: "private networks", run: async () => privateNetworks(options) },
+    { name: "secrets", run: async () => secrets(options) },
   ];
 }
 
@@ -42,6 +43,12 @@ function privateNetworks({ privateNetworks = [] }: DoctorOptions): Finding {
   const open = privateNetworks.filter(({ entries }) => entries.length > 0);
   const shown = open.map(({ whose, entries }) => `${entries.join(", ")} (${whose})`).join("; ");
   return ok(shown === "" ? "closed to all sandboxes" : `open to sandboxes: ${shown}`);
+}
+
+function secrets({ secretsProblem }: DoctorOptions): Finding {
+  if (secretsProblem === undefined) return ok("their key is in place, or made at the first start");
+  const lost = "the secrets of teams, and identity tokens of sandboxes";
+  return degraded(secretsProblem, lost, "put the key back and restart the server (docs/secrets.md)");
 }
 
 /** Retries a check after a timeout. Any other error is an unforeseen finding. */

@@ -24,6 +24,8 @@ export interface DoctorOptions {
   memoryReserve?: number;
   /** Teams whose sandboxes share memory, as text; undefined: none. */
   sharedMemory?: string | undefined;
+  /** Why the secrets of teams cannot be used; undefined: they can. */
+  secretsProblem?: string | undefined;
   /** Private networks that are open, by the setting and by limits of teams. */
   privateNetworks?: readonly { whose: string; entries: readonly string[] }[];
 }

@@ -74,6 +74,7 @@ export function aSandbox(id: string, changes: Partial<Sandbox> = {}): Sandbox {
     trafficToken: null,
     egressUnsettled: false,
     mcp: null,
+    identityTokens: {},
     volumeMounts: [],
     cpuCount: 2,
     memoryMB: 1024,

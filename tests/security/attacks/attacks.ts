@@ -4,6 +4,7 @@
  * in docs/security.md from this list and the findings.
  */
 import { ATTACKS_FROM_INSIDE } from "./attacks-from-inside.ts";
+import { ATTACKS_ON_SECRETS } from "./attacks-on-secrets.ts";
 import { ATTACKS_ON_SERVER } from "./attacks-on-server.ts";
 
 /** A file, and the title of a test or of a group of tests in it. */
@@ -31,4 +32,4 @@ export interface Attack {
 }
 
 /** In the order of their numbers. */
-export const ATTACKS: readonly Attack[] = [...ATTACKS_FROM_INSIDE, ...ATTACKS_ON_SERVER];
+export const ATTACKS: readonly Attack[] = [...ATTACKS_FROM_INSIDE, ...ATTACKS_ON_SERVER, ...ATTACKS_ON_SECRETS];

@@ -73,6 +73,22 @@ async function requestsMade(path: string): Promise<number> {
   return Number(await (await fetch(`http://${OUTSIDE}${path}`)).text());
 }
 
+/** A request that a site received at /keep/MARK. */
+interface Received {
+  address: string;
+  /** Each name in lower case, and its value, in their order. */
+  headers: [name: string, value: string][];
+}
+
+/** All requests for /keep/MARK that reached a site. */
+export async function receivedFor(mark: string): Promise<Received[]> {
+  const lists = (await (await fetch(`http://${OUTSIDE}/kept/${mark}`)).json()) as string[][];
+  return lists.map(([address = "", ...raw]) => ({
+    address: address.slice(1),
+    headers: raw.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), raw[at + 1] ?? ""]] : [])),
+  }));
+}
+
 let marks = 0;
 
 /** A text that nothing else sends, valid as part of a name. */

@@ -10,8 +10,8 @@ import { Fault } from "../../../contract/fault.ts";
 /** By `METHOD /path`; a handler gets the parts of the path that are `{id}`. The result is sent as JSON, or as text. */
 export type AdminRoutes = Readonly<Record<string, (id: string) => Promise<unknown>>>;
 
-/** Requests for administrators go to the management API as requests of root. */
-const OF_ADMINISTRATORS = /^\/(?:admin|nodes)(?:\/|$)/;
+/** Requests for administrators, and for secrets of a team, go to the management API as requests of root. */
+const OF_MANAGEMENT = /^\/(?:admin|nodes|secrets)(?:\/|$)/;
 
 export function serveAdmin(
   path: string,
@@ -26,7 +26,7 @@ export function serveAdmin(
     unix: path,
     development: false,
     async fetch(request) {
-      if (OF_ADMINISTRATORS.test(new URL(request.url).pathname)) return await manage(request);
+      if (OF_MANAGEMENT.test(new URL(request.url).pathname)) return await manage(request);
       try {
         return await respond(request, routes);
       } catch (thrown) {

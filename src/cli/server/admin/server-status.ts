@@ -75,6 +75,8 @@ export function adminSocketRoutes(
     "GET /sandboxes": () => adminSandboxes(operated),
     "POST /sandboxes/{id}/pause": (id) => control.operator.pause(id),
     "DELETE /sandboxes/{id}": (id) => control.operator.kill(id),
+    "POST /secrets-key": () => control.operator.rotateSecretsKey(),
+    "POST /signing-key": () => control.operator.rotateSigningKey(),
   };
 }
 

@@ -30,6 +30,7 @@ export type SandboxOptions = Pick<
   | "allowInternetAccess"
   | "network"
   | "mcp"
+  | "identityTokens"
   | "volumeMounts"
 >;
 

@@ -131,7 +131,13 @@ export class EgressChanges {
   }
 }
 
-function ingressOf({ allowOut: _, denyOut: __, egressProxy: ___, ...ingress }: SandboxNetwork): SandboxNetwork {
+function ingressOf({
+  allowOut: _,
+  denyOut: __,
+  egressProxy: ___,
+  rules: ____,
+  ...ingress
+}: SandboxNetwork): SandboxNetwork {
   return ingress;
 }
 
