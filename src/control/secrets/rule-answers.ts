@@ -155,11 +155,11 @@ export class RuleAnswers {
     if (!missing.done) throw new Fault(404, `the team has no secret ${quoted(missing.value)}`);
     const values = new Map(used.map((value) => [value.name, this.services.keys.open(aboutValue(value), value)]));
     const tokens = await this.#tokens(sandbox, new Set(parts.flatMap((part) => ("token" in part ? [part.token] : []))));
-    const valueOf = (part: HeaderPart): string | undefined => {
+    const fill = (part: HeaderPart): string | undefined => {
       if ("text" in part) return part.text;
       return "secret" in part ? values.get(part.secret.toLowerCase()) : tokens.get(part.token);
     };
-    return { headers: headersFrom(rules, valueOf), used };
+    return { headers: headersFrom(rules, fill), used };
   }
 
   async #tokens(sandbox: Sandbox, names: ReadonlySet<string>): Promise<Map<string, string>> {
@@ -199,11 +199,11 @@ function rulesFor(sandbox: Sandbox | undefined, pattern: string): readonly Heade
 }
 
 /** The headers with their values filled in. A Fault names a header that cannot be sent. */
-function headersFrom(rules: readonly HeaderRule[], valueOf: (part: HeaderPart) => string | undefined) {
+function headersFrom(rules: readonly HeaderRule[], fill: (part: HeaderPart) => string | undefined) {
   const headers: [name: string, value: string][] = [];
   let bytes = 0;
   for (const [name, template] of rules.flatMap(({ transform }) => Object.entries(transform?.headers ?? {}))) {
-    const filled = (headerParts(template) ?? []).map(valueOf).join("");
+    const filled = (headerParts(template) ?? []).map(fill).join("");
     bytes += Buffer.byteLength(name) + Buffer.byteLength(filled);
     if (bytes > RULE_ANSWER_MAX_BYTES)
       throw new Fault(422, `its headers have more than ${RULE_ANSWER_MAX_BYTES} bytes`);
