@@ -22,7 +22,7 @@ export const STAGING_MOUNT = "/run/sandlot/backup";
 export const CONTENTS = "/backup.json";
 export const STORE = "store.sqlite";
 /** Small files and folders of the data folder; a server may lack some. */
-export const KEPT_FILES = ["api-key", "link-secret", "tls"] as const;
+export const KEPT_FILES = ["api-key", "link-secret", "tls", "rules"] as const;
 /** Notes about images of registries that are among the images. */
 export const FETCHED_NOTES = "fetched-images";
 

@@ -19,9 +19,6 @@ import { fetchPackages, installFetched } from "./debian-packages.ts";
 import { type Machine, releaseOf, requireArchitecture, requireNothing, requireRelease } from "./manifest.ts";
 import { packProgram } from "./npm-package.ts";
 
-/** Commands that setup or `sandlot tls` installs. */
-const BUNDLED_COMMANDS = { ...COMMANDS, openssl: "openssl" };
-
 /** In the cache folder, while a bundle is installed. */
 const UNPACKED = "bundle.unfinished";
 
@@ -35,7 +32,7 @@ export async function makeBundle(file: string, needs: Needs, progress: Progress)
   try {
     await mkdir(join(folder, "program"), { recursive: true });
     await packProgram(join(folder, "program/npm.tar.gz"), cacheFolder, progress);
-    const packages = new Set([...Object.values(BUNDLED_COMMANDS), KEYRING_PACKAGE]);
+    const packages = new Set([...Object.values(COMMANDS), KEYRING_PACKAGE]);
     await fetchPackages(join(folder, "packages"), [...packages], progress);
     await packFolders(cacheFolder, neededFolders(needs), join(folder, "cache"), progress);
     progress("writing the file");
@@ -63,7 +60,7 @@ async function installBundle(file: string, needs: Needs, progress: Progress): Pr
   const here = thisMachine();
   const manifest = await readManifest(file);
   requireArchitecture(file, manifest, here);
-  const packages = await missingPackages(BUNDLED_COMMANDS);
+  const packages = await missingPackages();
   if (packages.length > 0) requireRelease(file, manifest, here, packages);
   const folders = neededFolders(needs).filter((name) => !isCached(cacheFolder, name));
   const lacking = folders.filter((name) => !(`cache/${archiveOf(name)}` in manifest.files));

@@ -40,3 +40,9 @@ test("a pattern is stored in lower case without the final dot", () => {
     expect(domainPattern(text)).toBeUndefined();
   }
 });
+
+test("an exact name is closer than the longest wildcard", () => {
+  const some = new DomainPatterns(["*", "*.test", "*.a.test", "b.a.test"]);
+  const closest = ["B.a.test.", "c.a.test", "a.test", "other.example", "1.2.3.4"].map((name) => some.closest(name));
+  expect(closest).toEqual(["b.a.test", "*.a.test", "*.test", "*", undefined]);
+});

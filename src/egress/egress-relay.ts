@@ -18,8 +18,8 @@ import { openFilesMax } from "../system/open-files.ts";
 import { overloaded } from "../system/overload.ts";
 import { bundleProgram, spawnUnprivileged } from "../system/unprivileged-process.ts";
 import { RELAY_CONNECTIONS_MAX } from "./program/bounds.ts";
-import type { Ports } from "./program/connection-relay.ts";
 import {
+  type Ports,
   RELAY_MESSAGE_MAX_BYTES,
   type RelayReply,
   type RelayRequest,
@@ -68,7 +68,7 @@ interface RelayOptions {
   checkMs?: number;
 }
 
-export interface RuleOptions {
+interface RuleOptions {
   /** The key of all certificates of `certificateFor`, in PEM. */
   leafKeyPem: string;
   certificateFor(name: string): Promise<string>;

@@ -1,7 +1,13 @@
 /** Messages between the server and the relay process: one JSON object per line, with replies in any order. */
 import type { CountsByName } from "../base/event-counts.ts";
 import type { EgressPolicy, RuleAnswer } from "../contract/internal/host.ts";
-import type { Ports } from "./program/connection-relay.ts";
+
+/** Of the relay, on the gateway's address. */
+export interface Ports {
+  http: number;
+  tls: number;
+  proxied: number;
+}
 
 /** Three lists of 1 000 ranges or names, with some margin. */
 export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;

@@ -7,6 +7,7 @@ import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import { SANDBOX_PIDS_MAX } from "../contract/runtime/limits.ts";
 import { DNS_CONNECTIONS_PER_SANDBOX_MAX, DNS_QUERIES_PER_SANDBOX_MAX } from "../egress/dns-relay.ts";
 import { RELAY_CONNECTIONS_PER_SANDBOX_MAX, RELAY_HELLO_MS, RELAY_NEW_PER_SECOND } from "../egress/program/bounds.ts";
+import { RULE_CERTIFICATES_BURST, RULE_CERTIFICATES_PER_SECOND } from "../egress/rule-certificates.ts";
 import { DISK_FREE_MIN_BYTES } from "../images/disk/disks.ts";
 import { DISK_BYTES_PER_FILE } from "../images/disk/prototypes.ts";
 import { IMAGE_LEVELS_MAX } from "../images/images.ts";
@@ -73,6 +74,12 @@ export const HOST_LIMITS: readonly Limit[] = limitRows([
     "time until a relayed connection names its target",
     `${RELAY_HELLO_MS / 1000} seconds`,
     "the connection is closed",
+  ],
+  [
+    "sandbox",
+    "certificates for new names with header rules",
+    `${RULE_CERTIFICATES_BURST} at once, then ${RULE_CERTIFICATES_PER_SECOND} each second`,
+    "further connections to new names fail",
   ],
   ["sandbox", "DNS queries", `${DNS_QUERIES_PER_SANDBOX_MAX} at once`, "the oldest query gets no reply"],
   [

@@ -17,6 +17,7 @@ export const COMMANDS: Readonly<Record<string, string>> = {
   unshare: "util-linux",
   taskset: "util-linux",
   mount: "mount",
+  openssl: "openssl",
 };
 
 export const KEYRING_PACKAGE = "debian-archive-keyring";

@@ -149,6 +149,10 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "src/edge/proxy/exchange.test.ts": {
     "response head of a service": "an endless head",
   },
+  "src/egress/rule-certificates.test.ts": {
+    "certificates for new names with header rules":
+      "thousands of names of one sandbox are limited, and do not affect others",
+  },
   "src/egress/program/relay-limits.test.ts": {
     "outgoing connections relayed by name": "connections of a sandbox are bounded, and an ended one frees its place",
     "new outgoing connections relayed by name":

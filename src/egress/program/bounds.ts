@@ -16,8 +16,8 @@ export const BOUNDS = {
   newBurst: 1000,
   newPerSecond: RELAY_NEW_PER_SECOND,
   /** Connections with HTTP/2 to names with header rules. Further ones get HTTP/1.1. */
-  http2Connections: 512,
-  http2PerSandbox: 64,
+  http2Connections: 256,
+  http2PerSandbox: 32,
   helloMs: RELAY_HELLO_MS,
   /** Time from a name to an open connection: in total, and for each address. */
   dialMs: 30_000,

@@ -7,6 +7,7 @@
 import { EventCounts } from "../../base/event-counts.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
+import type { Ports } from "../relay-messages.ts";
 import type { Bounds } from "./bounds.ts";
 import { Flow } from "./flow.ts";
 import type { NameServer } from "./name-client.ts";
@@ -20,12 +21,6 @@ import { type ChosenAddress, carry, relayTls } from "./tls-flow.ts";
 const HTTP_PORT = 80;
 const TLS_PORT = 443;
 const NOTHING = Buffer.alloc(0);
-
-export interface Ports {
-  http: number;
-  tls: number;
-  proxied: number;
-}
 
 interface RelayOptions {
   address: string;

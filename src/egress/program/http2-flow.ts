@@ -6,7 +6,6 @@ import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
   connect,
-  constants,
   createServer,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
@@ -17,19 +16,23 @@ import {
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 import type { Flow } from "./flow.ts";
 import type { Refusal } from "./http-flow.ts";
+import { Http2Ends } from "./http2-ends.ts";
 import { PeerStream } from "./peer-stream.ts";
 import { isRefusal, type RuledSite } from "./rule-requests.ts";
 
 /** Concurrent requests of one connection. */
 const RULE_HTTP2_STREAMS_MAX = 100;
 const RULE_HTTP2_HEADERS_MAX = 1000;
-/** How much the site may send ahead, and the sandbox, which is near. */
-const SITE_WINDOW_BYTES = 1024 * 1024;
-const SANDBOX_WINDOW_BYTES = 256 * 1024;
+/**
+ * How much the site may send ahead, and the sandbox, which is near: for a stream, and for the connection. An unread
+ * stream leaves room for others. Bun's module opens a stream's window again after half of the connection's, so the
+ * former must be larger than that.
+ */
+const SITE_STREAM_BYTES = 1280 * 1024;
+const SITE_CONNECTION_BYTES = 2 * 1024 * 1024;
+const SANDBOX_STREAM_BYTES = 640 * 1024;
+const SANDBOX_CONNECTION_BYTES = 1024 * 1024;
 const END_STREAM = 1;
-
-const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_PROTOCOL_ERROR, NGHTTP2_REFUSED_STREAM } =
-  constants;
 
 /** Belong to one connection and not to the message (RFC 9113, 8.2.2); the module adds its own. */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
@@ -40,6 +43,7 @@ const CONNECTION_ONLY: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
+const NO_NAMES: ReadonlySet<string> = new Set();
 const shared = {
   maxHeaderListPairs: RULE_HTTP2_HEADERS_MAX,
   maxSendHeaderBlockLength: 2 * RELAY_HELLO_MAX_BYTES,
@@ -48,7 +52,7 @@ const server = createServer({
   ...shared,
   settings: {
     maxConcurrentStreams: RULE_HTTP2_STREAMS_MAX,
-    initialWindowSize: SANDBOX_WINDOW_BYTES,
+    initialWindowSize: SANDBOX_STREAM_BYTES,
     maxHeaderListSize: RELAY_HELLO_MAX_BYTES,
     enablePush: false,
   },
@@ -67,6 +71,7 @@ export function relayHttp2(flow: Flow, site: RuledSite): void {
 
 class Http2Relay {
   readonly client: PeerStream;
+  readonly #ends = { client: new Http2Ends("client"), site: new Http2Ends("server") };
   readonly #site: ClientHttp2Session | undefined;
   #session: ServerHttp2Session | undefined;
   #hasRequests = false;
@@ -77,13 +82,16 @@ class Http2Relay {
   ) {
     const { sandbox, upstream } = flow;
     sandbox.countHttp2(1);
-    this.client = new PeerStream(flow.client);
+    this.client = new PeerStream(flow.client, (bytes) => this.#ends.client.read(bytes));
     this.client.once("close", () => {
       sandbox.countHttp2(-1);
       if (!this.#hasRequests) ruled.reportUnused();
       flow.cut();
     });
-    this.#site = upstream === undefined ? undefined : this.#connect(new PeerStream(upstream));
+    this.#site =
+      upstream === undefined
+        ? undefined
+        : this.#connect(new PeerStream(upstream, (bytes) => this.#ends.site.read(bytes)));
     flow.expect(sandbox.shared.bounds.helloMs);
   }
 
@@ -92,12 +100,12 @@ class Http2Relay {
       ...shared,
       createConnection: () => stream,
       settings: {
-        initialWindowSize: SITE_WINDOW_BYTES,
+        initialWindowSize: SITE_STREAM_BYTES,
         maxHeaderListSize: RELAY_HELLO_MAX_BYTES,
         enablePush: false,
       },
     });
-    session.once("connect", () => session.setLocalWindowSize(SITE_WINDOW_BYTES));
+    session.once("connect", () => session.setLocalWindowSize(SITE_CONNECTION_BYTES));
     session.on("error", () => session.destroy());
     session.on("goaway", () => this.#session?.close());
     session.on("close", () => this.#session?.close());
@@ -106,7 +114,7 @@ class Http2Relay {
 
   begin(session: ServerHttp2Session): void {
     this.#session = session;
-    session.setLocalWindowSize(SANDBOX_WINDOW_BYTES);
+    session.setLocalWindowSize(SANDBOX_CONNECTION_BYTES);
     session.on("error", () => session.destroy());
     session.on("close", () => this.flow.cut());
     session.once("remoteSettings", () => this.flow.expect(undefined));
@@ -114,23 +122,19 @@ class Http2Relay {
       // Without a listener, an error event would throw.
       stream.on("error", () => undefined);
       this.#hasRequests = true;
-      this.#request(stream, raw as string[], (flags & END_STREAM) !== 0).catch(() =>
-        reset(stream, NGHTTP2_INTERNAL_ERROR),
-      );
+      this.#request(stream, raw as string[], (flags & END_STREAM) !== 0).catch(() => reset(stream));
     });
   }
 
   async #request(stream: ServerHttp2Stream, raw: readonly string[], hasEnded: boolean): Promise<void> {
     // Nothing of the body is read until the request is forwarded.
-    const trailers = Promise.withResolvers<IncomingHttpHeaders>();
-    stream.on("trailers", (headers) => trailers.resolve(headers));
     const head = headOf(raw);
-    if (head === undefined) return reset(stream, NGHTTP2_PROTOCOL_ERROR);
+    if (head === undefined) return reset(stream);
     const set = await this.ruled.headersFor(head.method, head.authority);
     if (stream.destroyed) return;
     if (isRefusal(set)) return refuse(stream, set);
     const site = this.#site;
-    if (site === undefined || site.closed || site.destroyed) return reset(stream, NGHTTP2_REFUSED_STREAM);
+    if (site === undefined || site.closed || site.destroyed) return reset(stream);
     const names = set.map(([name]) => name);
     for (const name of names) head.headers.delete(name);
     for (const [name, value] of set) head.headers.set(name, [...(head.headers.get(name) ?? []), value]);
@@ -140,46 +144,64 @@ class Http2Relay {
     // The compression must not remember the values for other streams.
     headers[sensitiveHeaders] = names;
     const onward = site.request(headers, { endStream: hasEnded, waitForTrailers: !hasEnded });
-    join(stream, onward, new Set(names), hasEnded);
+    this.#join(stream, onward, new Set(names), hasEnded);
+  }
+
+  /** Forwards the body and the response. The reset of one stream resets the other. */
+  #join(stream: ServerHttp2Stream, onward: ClientHttp2Stream, never: ReadonlySet<string>, hasEnded: boolean): void {
+    const { client, site } = this.#ends;
+    let requestTrailers: IncomingHttpHeaders | undefined;
+    let responseTrailers: IncomingHttpHeaders | undefined;
+    onward.on("error", () => undefined);
+    stream.on("trailers", (headers) => {
+      requestTrailers = headers;
+    });
+    onward.on("trailers", (headers) => {
+      responseTrailers = headers;
+    });
+    onward.on("wantTrailers", () => sendTrailers(onward, requestTrailers, never));
+    stream.on("wantTrailers", () => sendTrailers(stream, responseTrailers, NO_NAMES));
+    onward.on("headers", (headers) => {
+      if (!stream.headersSent && !stream.destroyed) stream.additionalHeaders(plain(headers));
+    });
+    const responseEnded = () => {
+      if (stream.destroyed || stream.writableEnded) return;
+      if (site.has(onward.id) && stream.headersSent) stream.end();
+      else reset(stream);
+    };
+    onward.on("response", (headers, flags) => {
+      if (stream.destroyed) return;
+      const isWhole = (flags & END_STREAM) !== 0;
+      stream.respond(plain(headers), { endStream: isWhole, waitForTrailers: !isWhole, sendDate: false } as object);
+      if (!isWhole) pass(onward, stream, responseEnded);
+    });
+    onward.on("close", () => {
+      responseEnded();
+      site.forget(onward.id);
+    });
+    stream.on("close", () => {
+      if (!onward.destroyed) reset(onward);
+      client.forget(stream.id);
+    });
+    if (hasEnded) return;
+    pass(stream, onward, () => {
+      if (client.has(stream.id)) onward.end();
+      else reset(onward);
+    });
   }
 }
 
-/** Forwards the body and the response. A reset of one stream resets the other. */
-function join(
-  stream: ServerHttp2Stream,
-  onward: ClientHttp2Stream,
-  never: ReadonlySet<string>,
-  hasEnded: boolean,
+function pass(
+  from: ServerHttp2Stream | ClientHttp2Stream,
+  to: ServerHttp2Stream | ClientHttp2Stream,
+  ended: () => void,
 ): void {
-  let requestTrailers: IncomingHttpHeaders | undefined;
-  let responseTrailers: IncomingHttpHeaders | undefined;
-  onward.on("error", () => undefined);
-  stream.on("trailers", (headers) => {
-    requestTrailers = headers;
+  from.on("data", (bytes: Buffer) => {
+    if (to.destroyed || to.writableEnded || to.write(bytes)) return;
+    from.pause();
+    to.once("drain", () => from.resume());
   });
-  onward.on("trailers", (headers) => {
-    responseTrailers = headers;
-  });
-  onward.on("wantTrailers", () => sendTrailers(onward, requestTrailers, never));
-  stream.on("wantTrailers", () => sendTrailers(stream, responseTrailers, new Set()));
-  onward.on("headers", (headers) => {
-    if (!stream.headersSent && !stream.destroyed) stream.additionalHeaders(plain(headers));
-  });
-  onward.on("response", (headers, flags) => {
-    if (stream.destroyed) return;
-    const isWhole = (flags & END_STREAM) !== 0;
-    stream.respond(plain(headers), { endStream: isWhole, waitForTrailers: !isWhole, sendDate: false } as object);
-    if (!isWhole) onward.pipe(stream);
-  });
-  onward.on("close", () => {
-    if (!stream.destroyed && (onward.rstCode !== NGHTTP2_NO_ERROR || !stream.headersSent)) {
-      reset(stream, onward.rstCode === NGHTTP2_NO_ERROR ? NGHTTP2_INTERNAL_ERROR : onward.rstCode);
-    }
-  });
-  stream.on("close", () => {
-    if (!onward.destroyed) reset(onward, stream.rstCode === NGHTTP2_NO_ERROR ? NGHTTP2_CANCEL : stream.rstCode);
-  });
-  if (!hasEnded) stream.pipe(onward);
+  from.on("end", ended);
 }
 
 function sendTrailers(
@@ -235,6 +257,7 @@ function refuse(stream: ServerHttp2Stream, [status, why]: Refusal): void {
   stream.end(`${why}\n`);
 }
 
-function reset(stream: ServerHttp2Stream | ClientHttp2Stream, code: number): void {
-  if (!stream.destroyed) stream.close(code);
+/** Not `close`: in Bun, that ends the body first, as if it were complete. The code is always INTERNAL_ERROR then. */
+function reset(stream: ServerHttp2Stream | ClientHttp2Stream): void {
+  if (!stream.destroyed) stream.destroy(new Error("the other end was reset"));
 }

@@ -7,12 +7,17 @@ type Written = (failure?: Error | null) => void;
 export class PeerStream extends Duplex {
   #written: Written | undefined;
 
-  constructor(private readonly peer: Peer) {
+  /** `watch` sees all bytes before the reader of the stream does. */
+  constructor(
+    private readonly peer: Peer,
+    watch: (bytes: Buffer<ArrayBuffer>) => void,
+  ) {
     super({ allowHalfOpen: false });
     // The owner sees the close event that follows.
     this.on("error", () => undefined);
     peer.events = {
       data: (bytes) => {
+        watch(bytes);
         if (!this.push(bytes)) peer.pause();
       },
       end: () => {

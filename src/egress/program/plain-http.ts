@@ -1,6 +1,6 @@
 /**
- * HTTP without TLS: each request goes to the host that it names, if the sandbox's rules allow that. A host with a header
- * rule is refused, because the rule's values must not travel in clear text.
+ * HTTP without TLS: each request goes to the host that it names, if the sandbox's rules allow that. A host with a
+ * header rule is refused, because the rule's values must not travel in clear text.
  */
 import { BadHead } from "../../http1/head-reader.ts";
 import { type RequestHead, RequestHeadReader } from "../../http1/request-head.ts";

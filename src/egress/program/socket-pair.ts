@@ -1,4 +1,4 @@
-/** Two connected sockets within this process, so that bytes that were already read can be read again as a connection. */
+/** Two connected sockets within this process, so that bytes that were read can be read again as a connection. */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
 import { onFirstUse, requireResult } from "../../base/c-library.ts";
