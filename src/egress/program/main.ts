@@ -14,6 +14,7 @@ import { RuleServer } from "./rule-server.ts";
 const DNS_PORT = 53;
 const COUNTS_EVERY_MS = 1_000;
 
+const output = Bun.stdout.writer();
 const lines = boundedLines(Bun.stdin.stream(), RELAY_MESSAGE_MAX_BYTES);
 const { address, ports, connectionsMax, rules } = JSON.parse((await lines.next()).value ?? "null") as RelayStart;
 const ruleServer = rules === null ? undefined : new RuleServer(rules, reply);
@@ -43,5 +44,6 @@ for await (const line of lines) {
 process.exit(0);
 
 function reply(message: RelayReply): void {
-  process.stdout.write(`${JSON.stringify(message)}\n`);
+  output.write(`${JSON.stringify(message)}\n`);
+  output.flush();
 }
