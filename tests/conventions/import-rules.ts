@@ -160,7 +160,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/budgets control/lifecycle control/webhooks
   `),
   "control/secrets": list(`
-    contract contract/management contract/internal base store control/parts.ts control/access control/http
+    contract contract/management contract/internal base store control/parts.ts control/access control/budgets control/http
   `),
   "control/views": list(`
     contract contract/management contract/runtime contract/internal store control/templates control/lifecycle
@@ -193,8 +193,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "cli/server": list(`
     contract contract/management contract/internal base store blobs system system/cgroup system/mount images/disk
-    builder/registry host setup tls control control/access control/templates edge edge/front edge/routing edge/splice
-    edge/process metrics cli/prepare.ts cli/progress.ts cli/server-file.ts cli/settings
+    builder/registry host setup tls control control/access control/secrets control/templates edge edge/front edge/routing
+    edge/splice edge/process metrics cli/prepare.ts cli/progress.ts cli/server-file.ts cli/settings
   `),
   "cli/commands": list(`
     contract contract/management base store guest/published-limits.ts system system/cgroup system/mount images/disk

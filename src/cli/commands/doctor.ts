@@ -11,7 +11,7 @@ import { type Finding, findingLines } from "../../setup/doctor/finding.ts";
 import type { Team } from "../../store/people.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
-import { SecretsKeyFile } from "../secrets-key-file.ts";
+import { SecretsKeyFile } from "../server/secrets-key-file.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
 

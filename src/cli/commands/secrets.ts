@@ -9,8 +9,8 @@ import { DEFAULT_TEAM_SLUG, teamNamed } from "../../control/access/people.ts";
 import type { Rotation } from "../../control/secrets/secrets-keys.ts";
 import { adminCall } from "../admin-client.ts";
 import type { Config } from "../settings/config.ts";
-import { askUnseen } from "../unseen-input.ts";
 import { withStore } from "../with-store.ts";
+import { askUnseen } from "./unseen-input.ts";
 
 /** Encrypting everything again may take this long. */
 const ROTATION_MS = 600_000;

@@ -3,8 +3,8 @@ import { Fault } from "../../contract/fault.ts";
 import { PASSWORD_MAX_CHARS, removePassword, setPassword } from "../../control/access/passwords.ts";
 import { userNamed } from "../../control/access/people.ts";
 import type { Config } from "../settings/config.ts";
-import { askUnseen } from "../unseen-input.ts";
 import { recording, withStore } from "../with-store.ts";
+import { askUnseen } from "./unseen-input.ts";
 
 export function changePassword(config: Config, email: string, isRemoval: boolean): Promise<number> {
   return withStore(config, async (store) => {

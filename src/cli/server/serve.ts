@@ -40,7 +40,6 @@ import { requireMerging } from "../../system/page-merging.ts";
 import { ServiceNotices } from "../../system/service-notices.ts";
 import { startTicks } from "../../system/start-ticks.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
-import { SecretsKeyFile } from "../secrets-key-file.ts";
 import { serverFile } from "../server-file.ts";
 import type { Config } from "../settings/config.ts";
 import { withSecret } from "../settings/oidc-settings.ts";
@@ -55,6 +54,7 @@ import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
 import { parseOpenTelemetry } from "./open-telemetry.ts";
 import { RecentLines } from "./recent-lines.ts";
+import { SecretsKeyFile } from "./secrets-key-file.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;

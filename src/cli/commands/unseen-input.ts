@@ -1,7 +1,7 @@
 /** Input from a terminal that the terminal does not show, for passwords and secrets. */
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
-import { Fault } from "../contract/fault.ts";
+import { Fault } from "../../contract/fault.ts";
 
 /** Prints the question and nothing of what is typed. */
 export async function askUnseen(question: string): Promise<string> {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { KEPT_FILES } from "../backup/contents.ts";
-import { folderOfFile } from "../base/testing/test-folder.ts";
+import { KEPT_FILES } from "../../backup/contents.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { SecretsKeyFile } from "./secrets-key-file.ts";
 
 const folder = folderOfFile("secrets-key");

@@ -4,10 +4,10 @@
  */
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { Fault } from "../contract/fault.ts";
-import { SECRETS_KEY_BYTES, SECRETS_KEYS_MAX, type SecretsKeySource } from "../control/secrets/secrets-keys.ts";
-import { readText } from "../system/data-folder.ts";
-import type { Config } from "./settings/config.ts";
+import { Fault } from "../../contract/fault.ts";
+import { SECRETS_KEY_BYTES, SECRETS_KEYS_MAX, type SecretsKeySource } from "../../control/secrets/secrets-keys.ts";
+import { readText } from "../../system/data-folder.ts";
+import type { Config } from "../settings/config.ts";
 
 const LINE = new RegExp(`^[0-9a-f]{${2 * SECRETS_KEY_BYTES}}$`, "i");
 const OTHERS_MAY_READ = 0o004;
