@@ -21,6 +21,7 @@ import { RELAY_CONNECTIONS_MAX } from "./program/bounds.ts";
 import {
   type Ports,
   RELAY_MESSAGE_MAX_BYTES,
+  type RelayAnswer,
   type RelayReply,
   type RelayRequest,
   type RelayStart,
@@ -159,10 +160,10 @@ export class EgressRelay {
   #answer(question: string, answer: RuleAnswer | RuleCertificate): void {
     // Not kept for the next relay, which has other questions.
     if (!this.#isReady) return;
-    this.#request({ do: "answer", question, answer }).catch((thrown) => {
-      const event = "a reply about a header rule could not be sent";
-      this.options.log.write({ level: "error", event, error: described(thrown) });
-    });
+    const message: RelayAnswer = { do: "answer", question, answer };
+    const line = `${JSON.stringify(message)}\n`;
+    if (line.length <= RELAY_MESSAGE_MAX_BYTES) this.#write(line);
+    else this.#answer(question, { failure: "the headers of the rule are too large" });
   }
 
   async #certify(question: string, source: string, host: string): Promise<void> {
@@ -176,10 +177,13 @@ export class EgressRelay {
     const child = this.#child;
     const line = `${JSON.stringify(message)}\n`;
     if (line.length > RELAY_MESSAGE_MAX_BYTES) throw new Error(`a message for the relay has ${line.length} bytes`);
-    if (child === undefined) return;
-    // If the relay is ending, its successor gets all policies again.
-    sendTo(child.stdin, line).catch(() => undefined);
-    this.#watch(child);
+    this.#write(line);
+    if (child !== undefined) this.#watch(child);
+  }
+
+  /** If the relay is ending, its successor gets all policies again. */
+  #write(line: string): void {
+    if (this.#child !== undefined) sendTo(this.#child.stdin, line).catch(() => undefined);
   }
 
   /**

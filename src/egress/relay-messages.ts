@@ -15,8 +15,14 @@ export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
 export type RelayRequest = { id: number } & (
   | { do: "set"; source: string; policy: EgressPolicy | null }
   | { do: "close-ranges"; ranges: readonly string[] }
-  | { do: "answer"; question: string; answer: RuleAnswer | RuleCertificate }
 );
+
+/** It has no reply: an answer that is lost with the relay is for a question that is lost, too. */
+export interface RelayAnswer {
+  do: "answer";
+  question: string;
+  answer: RuleAnswer | RuleCertificate;
+}
 
 export type RuleCertificate = { certificatePem: string } | { failure: string };
 

@@ -15,6 +15,9 @@ export const BOUNDS = {
   /** New connections of a sandbox: burst and sustained rate. Further ones are delayed. */
   newBurst: 1000,
   newPerSecond: RELAY_NEW_PER_SECOND,
+  /** Requests of a sandbox to names with header rules, which the server answers. Further ones are delayed. */
+  ruledBurst: 1000,
+  ruledPerSecond: 500,
   /** Connections with HTTP/2 to names with header rules. Further ones get HTTP/1.1. */
   http2Connections: 256,
   http2PerSandbox: 32,

@@ -1,6 +1,12 @@
 /** Main program of the relay process, without privileges. It exits at the end of standard input. */
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { RELAY_MESSAGE_MAX_BYTES, type RelayReply, type RelayRequest, type RelayStart } from "../relay-messages.ts";
+import {
+  RELAY_MESSAGE_MAX_BYTES,
+  type RelayAnswer,
+  type RelayReply,
+  type RelayRequest,
+  type RelayStart,
+} from "../relay-messages.ts";
 import { BOUNDS } from "./bounds.ts";
 import { ConnectionRelay } from "./connection-relay.ts";
 import { RuleServer } from "./rule-server.ts";
@@ -8,6 +14,7 @@ import { RuleServer } from "./rule-server.ts";
 const DNS_PORT = 53;
 const COUNTS_EVERY_MS = 1_000;
 
+const output = Bun.stdout.writer();
 const lines = boundedLines(Bun.stdin.stream(), RELAY_MESSAGE_MAX_BYTES);
 const { address, ports, connectionsMax, rules } = JSON.parse((await lines.next()).value ?? "null") as RelayStart;
 const ruleServer = rules === null ? undefined : new RuleServer(rules, reply);
@@ -25,14 +32,18 @@ setInterval(() => {
   if (decisions !== undefined) reply({ decisions });
 }, COUNTS_EVERY_MS);
 for await (const line of lines) {
-  const request = JSON.parse(line) as RelayRequest;
+  const request = JSON.parse(line) as RelayRequest | RelayAnswer;
+  if (request.do === "answer") {
+    ruleServer?.answer(request.question, request.answer);
+    continue;
+  }
   if (request.do === "set") relay.set(request.source, request.policy);
-  else if (request.do === "answer") ruleServer?.answer(request.question, request.answer);
   else relay.setClosed(request.ranges);
   reply({ done: request.id });
 }
 process.exit(0);
 
 function reply(message: RelayReply): void {
-  process.stdout.write(`${JSON.stringify(message)}\n`);
+  output.write(`${JSON.stringify(message)}\n`);
+  output.flush();
 }

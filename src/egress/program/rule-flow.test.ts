@@ -62,7 +62,7 @@ async function tls(
   servername = "a.test",
   ALPNProtocols?: string[],
 ): Promise<{ socket: TLSSocket; text: () => string }> {
-  const { port } = { port: fixture.inner.relay.ports.tls };
+  const { tls: port } = fixture.inner.relay.ports;
   const ca = fixture.authority.certificatePem;
   const socket = connectTls({ host: "127.0.0.1", port, servername, ca, ...(ALPNProtocols && { ALPNProtocols }) });
   stack.defer(() => void socket.destroy());
@@ -315,4 +315,25 @@ test("only HTTP is offered to the site, and other protocols get an alert", async
   expect(socket.alpnProtocol).toBe("http/1.1");
   expect(tls("a.test", ["acme-tls/1"])).rejects.toThrow("NO_APPLICATION_PROTOCOL");
   expect((await tls("a.test")).socket.alpnProtocol).toBe(false);
+});
+
+test("a flood of requests is delayed, and does not delay other sandboxes", async () => {
+  const bounds = { ruledBurst: 2, ruledPerSecond: 0.001 };
+  const slow = stack.use(await RuleFixture.open(sitePort, sites, { bounds }));
+  slow.inner.table.names.set("a.test", [A]);
+  const other = "127.0.0.12";
+  for (const source of [SANDBOX, other]) {
+    slow.inner.relay.set(source, { ...allowing("a.test"), ruleNames: ["a.test"] });
+  }
+  const from = async (localAddress: string) => {
+    const port = slow.inner.relay.ports.tls;
+    const trust = ["--cacert", slow.authority.file, "--connect-to", `a.test:443:127.0.0.1:${port}`];
+    return await attempt(["curl", "-sS", "-m", "60", "--interface", localAddress, ...trust, "https://a.test/"]);
+  };
+  for (const times of [1, 2]) expect([times, (await from(SANDBOX)).exitCode]).toEqual([times, 0]);
+  const third = from(SANDBOX);
+  expect((await from(other)).exitCode).toBe(0);
+  expect(slow.asked.map(({ source }) => source)).toEqual([SANDBOX, SANDBOX, other]);
+  slow.inner.relay.set(SANDBOX, null);
+  expect((await third).exitCode).not.toBe(0);
 });

@@ -59,6 +59,8 @@ export class RuledSite {
     if (ECHOED_METHODS.has(method)) return [405, `${this.#rule}: ${method} is refused, because a site echoes it`];
     if (!isFor(authority, host)) return [421, `${this.#rule}: the request is not for ${host}, which TLS is for`];
     if (failure !== undefined) return [502, failure];
+    const delayMs = sandbox.ruledDelayMs();
+    if (delayMs > 0) await Bun.sleep(delayMs);
     const answer = await rules.headers(sandbox.source, pattern, host);
     if ("failure" in answer) return this.#fail(answer.failure);
     const headers = answer.headers.map(([name, value]): RuleHeader => [name.toLowerCase(), value]);

@@ -47,6 +47,7 @@ export class Sandbox {
   waiting = 0;
   http2Connections = 0;
   readonly #arrivals: TokenBucket;
+  readonly #ruled: TokenBucket;
   #judge: EgressJudge;
   #heldBytes = 0;
   #isFull = false;
@@ -61,7 +62,8 @@ export class Sandbox {
   ) {
     this.#judge = new EgressJudge(policy);
     this.names = new NameClient(shared.nameServer);
-    const { newBurst, newPerSecond } = shared.bounds;
+    const { newBurst, newPerSecond, ruledBurst, ruledPerSecond } = shared.bounds;
+    this.#ruled = new TokenBucket({ burst: ruledBurst, perSecond: ruledPerSecond }, performance.now());
     this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, performance.now());
   }
 
@@ -103,6 +105,12 @@ export class Sandbox {
   arrivalDelayMs(): number {
     const now = performance.now();
     return this.#arrivals.charge(1, now) ? 0 : this.#arrivals.msUntil(0, now);
+  }
+
+  /** How long to delay a request that needs the headers of a rule, so that a flood of them does not slow the server. */
+  ruledDelayMs(): number {
+    const now = performance.now();
+    return this.#ruled.charge(1, now) ? 0 : this.#ruled.msUntil(0, now);
   }
 
   /** Applies the policy and cuts the connections that it forbids. */

@@ -1,0 +1,58 @@
+/** Request heads as they are forwarded with a rule's headers. */
+import { expect } from "bun:test";
+import { fuzzBytes } from "../../base/testing/fuzz.ts";
+import { BadHead } from "../../http1/head-reader.ts";
+import { RequestHeadReader } from "../../http1/request-head.ts";
+import { smallSandbox } from "../testing/small-sandbox.ts";
+import type { Flow } from "./flow.ts";
+import { RuledHttp1, RuledSite } from "./rule-requests.ts";
+import { RuleServer } from "./rule-server.ts";
+
+const SET = [
+  ["X-Key", "the value"],
+  ["authorization", "Bearer the-value"],
+] as const;
+
+const rules = new RuleServer({ leafKeyPem: "", roots: null }, (question) => {
+  if ("asked" in question) rules.answer(question.asked.question, { headers: SET });
+});
+const facts = { sandbox: smallSandbox(), rules, host: "a.test", pattern: "a.test", failure: undefined };
+const flow = { upstream: { isClosed: false } } as unknown as Flow;
+
+function parsed(bytes: Buffer) {
+  try {
+    return new RequestHeadReader({ maxBytes: 64 * 1024 }).take(Buffer.from(bytes));
+  } catch (thrown) {
+    if (thrown instanceof BadHead) return undefined;
+    throw thrown;
+  }
+}
+
+const head = (...lines: string[]) => Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
+
+fuzzBytes("a forwarded head differs from the sandbox's only in the headers of the rule, which it has once", {
+  seeds: [
+    head("GET /a?b HTTP/1.1", "Host: a.test", "X-KEY: mine", "x-key: again", "Other: kept"),
+    head("POST / HTTP/1.1", "Host: a.test:443", "Authorization:mine", "Content-Length: 12", "Empty:"),
+    head("PUT https://a.test/ HTTP/1.1", "host: A.TEST", "Transfer-Encoding: chunked", "X-Key2: kept", "X-Ke: kept"),
+    head("GET / HTTP/1.0", "Host: a.test", "Connection: keep-alive", "Name: \xe9\t"),
+  ],
+  async check(bytes) {
+    const found = parsed(bytes);
+    if (found === undefined) return;
+    const prepared = await new RuledHttp1(new RuledSite(facts), flow).prepare(found.head, found.raw);
+    if (!("upstream" in prepared)) return expect([400, 405, 421]).toContain(prepared[0]);
+    const forwarded = parsed(prepared.head);
+    if (forwarded === undefined) throw new Error("the forwarded head cannot be read");
+    const linesOf = (head: typeof forwarded.head) => {
+      const lines: string[] = [];
+      head.headers.forEach((value, name) => void lines.push(`${name}: ${value}`));
+      return lines;
+    };
+    const kept = linesOf(found.head).filter((line) => !/^(?:x-key|authorization): /.test(line));
+    expect(linesOf(forwarded.head)).toEqual(kept.concat("x-key: the value", "authorization: Bearer the-value"));
+    const { method, target, minorVersion, bodyBytes } = found.head;
+    expect(forwarded.head).toMatchObject({ method, target, minorVersion, bodyBytes });
+    expect(forwarded.rest).toHaveLength(0);
+  },
+});
