@@ -5,7 +5,7 @@ import { commandOnStore } from "../testing/command-on-store.ts";
 import { limits as limitsCommand, parseLimits } from "./team-limits.ts";
 
 const UNLIMITED =
-  "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  private=usual  sharedMemory=usual  blocked=no";
+  "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  secrets=usual  secretVersions=usual  private=usual  sharedMemory=usual  blocked=no";
 
 const sandlot = commandOnStore((store) =>
   store.people.addTeam({ id: "team-2", name: "Second", slug: "second", limits: {}, createdAt: 0 }),
@@ -18,12 +18,12 @@ describe("sandlot limits", () => {
     expect(await limits("second", "sandboxes=10", "hours=0.5", "changes=7")).toEqual({
       code: 0,
       out: [
-        "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  sharedMemory=usual  blocked=no",
+        "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  secrets=usual  secretVersions=usual  private=usual  sharedMemory=usual  blocked=no",
       ],
       error: "",
     });
     const blocked =
-      "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  sharedMemory=usual  blocked=yes";
+      "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  secrets=usual  secretVersions=usual  private=usual  sharedMemory=usual  blocked=yes";
     expect((await limits("second", "blocked=yes")).out).toEqual([blocked]);
     expect((await limits("second")).out).toEqual([blocked]);
     await limits("second", "sandboxes=none", "hours=none", "changes=usual", "builds=3", "blocked=no");
@@ -63,6 +63,7 @@ describe("a value", () => {
     [["hours=none", "blocked=yes"], { runSeconds: undefined, blocked: true }],
     [["blocked=no"], { blocked: undefined }],
     [["builds=2", "reads=50", "changes=usual"], { builds: 2, reads: 50, changes: undefined }],
+    [["secrets=5", "secretVersions=usual"], { secrets: 5, secretVersions: undefined }],
     [["private=10.1.0.0/16, git.test"], { private: ["10.1.0.0/16", "git.test"] }],
     [["private=none"], { private: [] }],
     [["private=usual"], { private: undefined }],

@@ -323,3 +323,11 @@ describe("an issuer of logins", () => {
     expect(() => loadConfig({ ...none, ...env })).toThrow(message);
   });
 });
+
+test("the key for secrets is a file, and metadata keys are a list", () => {
+  const given = { ...none, SANDLOT_SECRETS_KEY_FILE: "/run/key", SANDLOT_IDENTITY_METADATA: "project, env" };
+  expect(loadConfig(given)).toMatchObject({ secretsKeyFile: "/run/key", identityMetadata: ["project", "env"] });
+  expect(() => loadConfig({ ...none, SANDLOT_SECRETS_KEY_FILE: "key" })).toThrow("secretsKeyFile");
+  const many = Array.from({ length: 17 }, (_, nth) => nth).join();
+  expect(() => loadConfig({ ...none, SANDLOT_IDENTITY_METADATA: many })).toThrow("at most 16 keys, got 17");
+});

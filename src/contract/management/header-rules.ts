@@ -14,14 +14,12 @@ import {
   RULE_NAMES_MAX,
   RULE_PLACEHOLDERS_MAX,
 } from "./limits.ts";
+import { objectMap } from "./object-map.ts";
 import { stringMap } from "./string-map.ts";
 
 export interface HeaderRule {
   transform?: { headers?: Record<string, string> | null | undefined } | null | undefined;
 }
-
-/** By host name or `*.` pattern. */
-type HeaderRules = Record<string, HeaderRule[]>;
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** Visible characters, spaces and tabs, as HTTP allows them in a value. */
@@ -62,41 +60,26 @@ const headers = stringMap(function* (given) {
   }
 });
 
-const ruleSet = z
+const ruleSet: z.ZodType<HeaderRule[]> = z
   .array(z.object({ transform: z.object({ headers: headers.nullish() }).nullish() }))
   .max(1)
   .describe("At most one rule for each name");
 
-/** Its keys are checked one by one, because a record would drop `__proto__` unseen. */
-export const headerRules = z
-  .unknown()
-  .superRefine((given, context) => {
-    if (typeof given !== "object" || given === null || Array.isArray(given)) {
-      context.addIssue({ code: "invalid_type", expected: "object", input: given });
-      return;
-    }
-    const entries = Object.entries(given);
-    const add = (path: PropertyKey[], message: string) => context.addIssue({ code: "custom", path, message });
-    if (entries.length > RULE_NAMES_MAX) {
-      add([], `must have at most ${RULE_NAMES_MAX} entries, got ${entries.length}`);
-      return;
-    }
-    const seen = new Set<string>();
-    const longest = Math.max(0, ...entries.map(([name]) => name.length));
-    if (longest > RULE_NAME_MAX_CHARS) {
-      add([], `must have names of at most ${RULE_NAME_MAX_CHARS} characters, got one of ${longest}`);
-      return;
-    }
-    for (const [name, rules] of entries) {
-      const problem = hostProblem(name, seen);
-      if (problem !== undefined) add([name], problem);
-      seen.add(domainPattern(name) ?? name);
-      for (const issue of ruleSet.safeParse(rules).error?.issues ?? []) {
-        context.addIssue({ ...issue, path: [name, ...issue.path] } as Parameters<typeof context.addIssue>[0]);
-      }
-    }
-  })
-  .meta({ type: "object", additionalProperties: z.toJSONSchema(ruleSet) }) as z.ZodType as z.ZodType<HeaderRules>;
+export const headerRules = objectMap(ruleSet, function* (names) {
+  if (names.length > RULE_NAMES_MAX) {
+    yield { message: `must have at most ${RULE_NAMES_MAX} entries, got ${names.length}` };
+  }
+  const longest = Math.max(0, ...names.map(({ length }) => length));
+  if (longest > RULE_NAME_MAX_CHARS) {
+    yield { message: `must have names of at most ${RULE_NAME_MAX_CHARS} characters, got one of ${longest}` };
+  }
+  const seen = new Set<string>();
+  for (const name of names) {
+    const message = hostProblem(name, seen);
+    if (message !== undefined) yield { name, message };
+    seen.add(domainPattern(name) ?? name);
+  }
+});
 
 export const shownHeaderRules = z.record(
   z.string(),

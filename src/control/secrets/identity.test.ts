@@ -154,7 +154,7 @@ describe("a create", () => {
       [{ iam: { tokens: [] } }, "iam.tokens must be an object, got an array"],
       [{ iam: { tokens: six } }, "iam.tokens must have at most 5 entries, got 6"],
       [{ iam: { tokens: { "a{": good } } }, "iam.tokens.a{ must have a name that is not empty and holds no {"],
-      [{ iam: { tokens: { ["n".repeat(129)]: good } } }, "must have a name of at most 128 characters"],
+      [{ iam: { tokens: { ["n".repeat(129)]: good } } }, "must have names of at most 128 characters, got one of 129"],
       [one({ tokenType: "JWT-SVID" }), "iam.tokens.cloud.audience must be a string, got nothing"],
       [one({ audience: "", tokenType: "JWT-SVID" }), "iam.tokens.cloud.audience must have at least 1"],
       [one({ audience: "a".repeat(513), tokenType: "JWT-SVID" }), "iam.tokens.cloud.audience must have at most 512"],

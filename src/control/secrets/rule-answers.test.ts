@@ -61,6 +61,14 @@ describe("headers of a rule", () => {
     expect(await ask(id, "c.api.test")).toEqual({ headers: [] });
   });
 
+  test("lose spaces around their values, however many there are", async () => {
+    await set("spaces", `${" ".repeat(8_000)}\tplanted${" ".repeat(7_000)}x \t`);
+    const id = await create(rulesWith({ A: `${secret("spaces")}${secret("spaces")} ` }));
+    const answer = await ask(id);
+    const [[, value] = ["", ""]] = "headers" in answer ? answer.headers : [];
+    expect([value.startsWith("planted"), value.endsWith("x"), value.length]).toEqual([true, true, 22_019]);
+  });
+
   test("never come from another team's secret", async () => {
     const key = { "X-API-Key": await fixture.anotherTeam("neighbours") };
     await fixture.call("POST", "/secrets", { name: "theirs", value: "planted-theirs" }, key);
@@ -139,6 +147,7 @@ describe("a request fails, and the log of the sandbox says why without a value",
 
   test.each([
     ["a line break", "planted\r\nX-More: 1"],
+    ["a line break at its end", "planted\n"],
     ["NUL", "planted\0"],
     ["a letter beyond Latin-1", "planted€"],
   ])("for a value with %s", async (_, value) => {
@@ -155,7 +164,9 @@ describe("a request fails, and the log of the sandbox says why without a value",
   test("for more bytes than headers may have", async () => {
     await set("large", "x".repeat(16_384));
     const id = await create(rulesWith({ A: secret("large").repeat(5) }));
-    expect(await ask(id)).toEqual({ failure: expect.stringContaining("more than 65536") } as unknown as RuleAnswer);
+    expect(await ask(id)).toEqual({
+      failure: expect.stringContaining("more than 65536 bytes"),
+    } as unknown as RuleAnswer);
   });
 
   test("while the store is away", async () => {

@@ -7,7 +7,7 @@
 import { described } from "../../base/log.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import { Fault } from "../../contract/fault.ts";
-import { headerParts } from "../../contract/header-placeholders.ts";
+import { type HeaderPart, headerParts } from "../../contract/header-placeholders.ts";
 import type { HostEvent, RuleAnswer } from "../../contract/internal/host.ts";
 import { type HeaderRule, isHeaderText, partsOf } from "../../contract/management/header-rules.ts";
 import { quoted } from "../../contract/quoted-text.ts";
@@ -147,38 +147,19 @@ export class RuleAnswers {
   async #resolve(sandbox: Sandbox, rules: readonly HeaderRule[]): Promise<Resolved> {
     const parts = partsOf(rules);
     const names = new Set(parts.flatMap((part) => ("secret" in part ? [part.secret.toLowerCase()] : [])));
-    const found = names.size === 0 ? [] : await this.services.store.secrets.valuesOf(sandbox.teamId, [...names]);
-    const sealed = new Map(found.map((value) => [value.name, value]));
-    const values = new Map<string, string>();
-    for (const name of names) {
-      const value = sealed.get(name);
-      if (value === undefined) throw new Fault(404, `the team has no secret ${quoted(name)}`);
-      values.set(name, this.services.keys.open(aboutValue(value), value));
-    }
+    const used = names.size === 0 ? [] : await this.services.store.secrets.valuesOf(sandbox.teamId, [...names]);
+    const missing = names
+      .difference(new Set(used.map(({ name }) => name)))
+      .values()
+      .next();
+    if (!missing.done) throw new Fault(404, `the team has no secret ${quoted(missing.value)}`);
+    const values = new Map(used.map((value) => [value.name, this.services.keys.open(aboutValue(value), value)]));
     const tokens = await this.#tokens(sandbox, new Set(parts.flatMap((part) => ("token" in part ? [part.token] : []))));
-    const headers: [string, string][] = [];
-    let bytes = 0;
-    for (const { transform } of rules) {
-      for (const [name, template] of Object.entries(transform?.headers ?? {})) {
-        const value = (headerParts(template) ?? [])
-          .map((part) => {
-            if ("text" in part) return part.text;
-            return "secret" in part ? values.get(part.secret.toLowerCase()) : tokens.get(part.token);
-          })
-          .join("")
-          .trim();
-        if (!isHeaderText(value)) {
-          throw new Fault(
-            422,
-            `the value of its header ${quoted(name)} holds a line break or another character that no header may`,
-          );
-        }
-        bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
-        headers.push([name, value]);
-      }
-    }
-    if (bytes <= RULE_ANSWER_MAX_BYTES) return { headers, used: found };
-    throw new Fault(422, `its headers have ${bytes} bytes, more than ${RULE_ANSWER_MAX_BYTES}`);
+    const fill = (part: HeaderPart): string | undefined => {
+      if ("text" in part) return part.text;
+      return "secret" in part ? values.get(part.secret.toLowerCase()) : tokens.get(part.token);
+    };
+    return { headers: headersFrom(rules, fill), used };
   }
 
   async #tokens(sandbox: Sandbox, names: ReadonlySet<string>): Promise<Map<string, string>> {
@@ -215,4 +196,31 @@ function ruleOf({ pattern }: Pick<Question, "pattern">): string {
 function rulesFor(sandbox: Sandbox | undefined, pattern: string): readonly HeaderRule[] | undefined {
   const rules = sandbox?.network.rules;
   return rules !== undefined && Object.hasOwn(rules, pattern) ? rules[pattern] : undefined;
+}
+
+/** The headers with their values filled in. A Fault names a header that cannot be sent. */
+function headersFrom(rules: readonly HeaderRule[], fill: (part: HeaderPart) => string | undefined) {
+  const headers: [name: string, value: string][] = [];
+  let bytes = 0;
+  for (const [name, template] of rules.flatMap(({ transform }) => Object.entries(transform?.headers ?? {}))) {
+    const filled = (headerParts(template) ?? []).map(fill).join("");
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(filled);
+    if (bytes > RULE_ANSWER_MAX_BYTES)
+      throw new Fault(422, `its headers have more than ${RULE_ANSWER_MAX_BYTES} bytes`);
+    if (!isHeaderText(filled)) {
+      const holds = "holds a line break or another character that no header may";
+      throw new Fault(422, `the value of its header ${quoted(name)} ${holds}`);
+    }
+    headers.push([name, withoutMargins(filled)]);
+  }
+  return headers;
+}
+
+/** HTTP does not count spaces and tabs around a value as part of it. No expression, which long runs would slow down. */
+function withoutMargins(value: string): string {
+  const isMargin = (at: number) => value[at] === " " || value[at] === "\t";
+  let [start, end] = [0, value.length];
+  while (start < end && isMargin(start)) start++;
+  while (end > start && isMargin(end - 1)) end--;
+  return value.slice(start, end);
 }

@@ -72,6 +72,8 @@ test("the operator's commands take a value from standard input, and rotate the k
   });
   expect(key()).not.toBe(before);
   expect(statSync(join(server().dataFolder, "secrets-key")).mode & 0o777).toBe(0o600);
+  const [published] = (await sandlot("", "secrets", "rotate-signing-key")).out;
+  expect(published).toMatch(/^published a new key; it signs from 20\S+Z$/);
   expect((await Secret.update("ours", "three", server().options)).version).toBe(3);
   const wrong = await Promise.all([
     sandlot("", "secrets", "set", "ours", VALUE),

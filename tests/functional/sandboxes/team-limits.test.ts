@@ -28,7 +28,7 @@ afterEach(async () => {
 
 test("no more sandboxes at once than allowed: the client's RateLimitError, and 429 for traffic that would wake one", async () => {
   expect(await limits("default", "sandboxes=2")).toBe(
-    "default  sandboxes=2  hours=none  builds=usual  reads=usual  changes=usual  private=usual  sharedMemory=usual  blocked=no",
+    "default  sandboxes=2  hours=none  builds=usual  reads=usual  changes=usual  secrets=usual  secretVersions=usual  private=usual  sharedMemory=usual  blocked=no",
   );
   const asleep = await create({ lifecycle: { onTimeout: "pause", autoResume: true } });
   await asleep.pause();
