@@ -15,7 +15,7 @@ const signingKeys = new Table({
 export type SigningKey = Stored<typeof signingKeys>;
 
 export function signingKeysIn(sql: Statement) {
-  const { all, execute } = signingKeys.over(sql);
+  const { all, count, execute } = signingKeys.over(sql);
   return {
     add: (key: SigningKey) => execute`INSERT INTO signing_keys ${signingKeys.values(key)}`,
     /** Newest first. */
@@ -24,7 +24,8 @@ export function signingKeysIn(sql: Statement) {
     /** Keys that this key does not open. */
     sealedOtherwise: (keyId: string, limit: number) => all`SELECT * FROM signing_keys
         WHERE key_id <> ${keyId} ORDER BY id LIMIT ${limit}`,
-    removeSealedOtherwise: (keyId: string) => execute`DELETE FROM signing_keys WHERE key_id <> ${keyId}`,
+    /** Returns how many. */
+    removeSealedOtherwise: (keyId: string) => count`DELETE FROM signing_keys WHERE key_id <> ${keyId}`,
     reseal: (key: SigningKey, to: Pick<SigningKey, "sealed" | "keyId">) => execute`UPDATE signing_keys
         SET sealed = ${to.sealed}, key_id = ${to.keyId} WHERE id = ${key.id} AND key_id = ${key.keyId}`,
   };

@@ -83,13 +83,17 @@ describe("without the key, or with another one,", () => {
     expect(await set("more", "x")).toBe(201);
   });
 
-  test("a server whose secrets are all deleted starts with a new key", async () => {
+  test("a server whose secrets are all deleted starts with a new key, and logs that signing keys went", async () => {
     await set("key", VALUE);
+    await fixture.control.operator.rotateSigningKey();
     fixture.secretsKey.keys = undefined;
     await fixture.restart();
     expect(fixture.secretsKey.keys).toBeUndefined();
     await fixture.call("DELETE", "/secrets/key");
+    const removal = "signing keys of another secrets key were removed";
+    expect(fixture.logLines.join("\n")).not.toContain(removal);
     await fixture.restart();
+    expect(fixture.logLines.join("\n")).toContain(removal);
     expect(await set("key", VALUE)).toBe(201);
     expect(await ask(await sandbox())).toEqual(answered);
   });

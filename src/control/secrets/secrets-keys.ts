@@ -72,7 +72,8 @@ export class SecretsKeys {
         const [key] = keys;
         if (key !== undefined) {
           await store.serverState.set(KEY_IN_USE, idOf(key), clock.now());
-          await store.signingKeys.removeSealedOtherwise(idOf(key));
+          const count = await store.signingKeys.removeSealedOtherwise(idOf(key));
+          if (count > 0) log.write({ level: "warn", event: "signing keys of another secrets key were removed", count });
           return this.#learn(keys);
         }
       } catch (error) {
