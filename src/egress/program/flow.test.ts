@@ -16,6 +16,10 @@ class FakeSocket {
     this.isRead = true;
   }
 
+  terminate(): void {
+    Peer.handlers.close?.(this.socket);
+  }
+
   readonly setNoDelay = () => true;
   readonly setKeepAlive = () => true;
 
@@ -39,4 +43,20 @@ test("if flushing one end uses up the sandbox's share again, the other end is no
   sandbox.held(-SHARE_BYTES);
   expect(sandbox.isFull).toBe(false);
   expect([client.isRead, upstream.isRead]).toEqual([true, true]);
+});
+
+test("an exception in a listener ends its own connection, which no longer counts", () => {
+  const sandbox = smallSandbox();
+  const [client, upstream] = [new FakeSocket(), new FakeSocket()];
+  let gone = 0;
+  const flow = new Flow(sandbox, client.socket, () => {
+    gone += 1;
+  });
+  flow.take(upstream.socket);
+  const fail = () => {
+    throw new Error("thrown in a listener");
+  };
+  flow.client.events = { data: fail, end: fail, room: fail };
+  expect(() => Peer.handlers.data?.(client.socket, Buffer.from("some"))).toThrow("thrown in a listener");
+  expect([flow.isOver, flow.upstream?.isClosed, gone, sandbox.flows.size]).toEqual([true, true, 1, 0]);
 });

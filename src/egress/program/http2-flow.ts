@@ -33,6 +33,7 @@ const SITE_CONNECTION_BYTES = 2 * 1024 * 1024;
 const SANDBOX_STREAM_BYTES = 640 * 1024;
 const SANDBOX_CONNECTION_BYTES = 1024 * 1024;
 const END_STREAM = 1;
+const SWITCHING_PROTOCOLS = 101;
 
 /** Belong to one connection and not to the message (RFC 9113, 8.2.2); the module adds its own. */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
@@ -105,17 +106,29 @@ class Http2Relay {
         enablePush: false,
       },
     });
-    session.once("connect", () => session.setLocalWindowSize(SITE_CONNECTION_BYTES));
-    session.on("error", () => session.destroy());
-    session.on("goaway", () => this.#session?.close());
-    session.on("close", () => this.#session?.close());
+    const fail = () => this.flow.cut();
+    const connected = () => session.setLocalWindowSize(SITE_CONNECTION_BYTES);
+    const leave = guarded(() => this.#session?.close(), fail);
+    session.once("connect", guarded(connected, fail));
+    session.on(
+      "error",
+      guarded(() => session.destroy(), fail),
+    );
+    session.on("goaway", leave);
+    session.on("close", leave);
     return session;
   }
 
   begin(session: ServerHttp2Session): void {
     this.#session = session;
     session.setLocalWindowSize(SANDBOX_CONNECTION_BYTES);
-    session.on("error", () => session.destroy());
+    session.on(
+      "error",
+      guarded(
+        () => session.destroy(),
+        () => this.flow.cut(),
+      ),
+    );
     session.on("close", () => this.flow.cut());
     session.once("remoteSettings", () => this.flow.expect(undefined));
     session.on("stream", (stream, _, flags, raw: unknown) => {
@@ -152,6 +165,10 @@ class Http2Relay {
     const { client, site } = this.#ends;
     let requestTrailers: IncomingHttpHeaders | undefined;
     let responseTrailers: IncomingHttpHeaders | undefined;
+    const fail = () => {
+      reset(stream);
+      reset(onward);
+    };
     onward.on("error", () => undefined);
     stream.on("trailers", (headers) => {
       requestTrailers = headers;
@@ -159,48 +176,84 @@ class Http2Relay {
     onward.on("trailers", (headers) => {
       responseTrailers = headers;
     });
-    onward.on("wantTrailers", () => sendTrailers(onward, requestTrailers, never));
-    stream.on("wantTrailers", () => sendTrailers(stream, responseTrailers, NO_NAMES));
-    onward.on("headers", (headers) => {
+    const trailersWanted = guarded(() => sendTrailers(onward, requestTrailers, never), fail);
+    onward.on("wantTrailers", trailersWanted);
+    stream.on(
+      "wantTrailers",
+      guarded(() => sendTrailers(stream, responseTrailers, NO_NAMES), fail),
+    );
+    const interim = (headers: IncomingHttpHeaders) => {
+      // HTTP/2 has no such response.
+      if (Number(headers[":status"]) === SWITCHING_PROTOCOLS) return fail();
       if (!stream.headersSent && !stream.destroyed) stream.additionalHeaders(plain(headers));
-    });
+    };
+    onward.on("headers", guarded(interim, fail));
     const responseEnded = () => {
       if (stream.destroyed || stream.writableEnded) return;
       if (site.has(onward.id) && stream.headersSent) stream.end();
       else reset(stream);
     };
-    onward.on("response", (headers, flags) => {
+    const respond = (headers: IncomingHttpHeaders, flags: number) => {
       if (stream.destroyed) return;
+      if (!isFinalStatus(headers[":status"])) {
+        refuse(stream, [502, `${this.ruled.host} responded with a status that HTTP does not have`]);
+        return reset(onward);
+      }
       const isWhole = (flags & END_STREAM) !== 0;
       stream.respond(plain(headers), { endStream: isWhole, waitForTrailers: !isWhole, sendDate: false } as object);
-      if (!isWhole) pass(onward, stream, responseEnded);
-    });
-    onward.on("close", () => {
+      if (!isWhole) pass(onward, stream, guarded(responseEnded, fail), fail);
+    };
+    onward.on("response", guarded(respond, fail));
+    const onwardClosed = () => {
       responseEnded();
       site.forget(onward.id);
-    });
+    };
+    onward.on("close", guarded(onwardClosed, fail));
     stream.on("close", () => {
-      if (!onward.destroyed) reset(onward);
       client.forget(stream.id);
+      reset(onward);
     });
     if (hasEnded) return;
-    pass(stream, onward, () => {
+    const requestEnded = () => {
       if (client.has(stream.id)) onward.end();
       else reset(onward);
-    });
+    };
+    pass(stream, onward, guarded(requestEnded, fail), fail);
   }
+}
+
+/** An exception in a listener would end the whole process. */
+function guarded<Args extends unknown[]>(listener: (...args: Args) => void, failed: () => void): typeof listener {
+  return (...args) => {
+    try {
+      listener(...args);
+    } catch {
+      failed();
+    }
+  };
+}
+
+/** The module throws on others, also when a site sent them. */
+function isFinalStatus(status: unknown): boolean {
+  const number = Number(status);
+  return Number.isInteger(number) && number >= 200 && number <= 599;
 }
 
 function pass(
   from: ServerHttp2Stream | ClientHttp2Stream,
   to: ServerHttp2Stream | ClientHttp2Stream,
   ended: () => void,
+  failed: () => void,
 ): void {
-  from.on("data", (bytes: Buffer) => {
+  const read = (bytes: Buffer) => {
     if (to.destroyed || to.writableEnded || to.write(bytes)) return;
     from.pause();
-    to.once("drain", () => from.resume());
-  });
+    to.once(
+      "drain",
+      guarded(() => from.resume(), failed),
+    );
+  };
+  from.on("data", guarded(read, failed));
   from.on("end", ended);
 }
 
