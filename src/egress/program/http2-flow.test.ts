@@ -145,6 +145,22 @@ test("a stream for another host is not forwarded, and the others of its connecti
   expect(await answer(client, { ":path": "/", ":authority": "a.test:443" })).toMatchObject({ body: "hello" });
 });
 
+test.each([
+  { ":path": "@b.test/" },
+  { ":path": ".b.test/" },
+  { ":path": "https://b.test/" },
+  { ":path": "*" },
+  { ":path": "", ":method": "OPTIONS" },
+  { ":path": "/", ":method": "GET /b HTTP/1.1" },
+  { ":path": "/", ":method": "connect" },
+])("a stream whose path or method could be read in two ways is reset: %j", async (headers) => {
+  const client = session();
+  expect(await answer(client, headers)).toMatchObject({ status: undefined, body: "" });
+  expect([seen, fixture.asked]).toEqual([[], []]);
+  expect(await answer(client, { ":path": "*", ":method": "OPTIONS" })).toMatchObject({ status: 200 });
+  expect(await answer(client, { ":path": "/\xe9?@b.test" })).toMatchObject({ status: 200, body: "hello" });
+});
+
 test("a failing rule is a 502 of its stream", async () => {
   const client = session();
   fixture.answer = () => ({ failure: 'header rule "a.test": no such secret' });

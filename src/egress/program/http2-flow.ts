@@ -13,6 +13,7 @@ import {
   type ServerHttp2Stream,
   sensitiveHeaders,
 } from "node:http2";
+import { isToken } from "../../http1/header-lines.ts";
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 import type { Flow } from "./flow.ts";
 import type { Refusal } from "./http-flow.ts";
@@ -34,6 +35,8 @@ const SANDBOX_STREAM_BYTES = 640 * 1024;
 const SANDBOX_CONNECTION_BYTES = 1024 * 1024;
 const END_STREAM = 1;
 const SWITCHING_PROTOCOLS = 101;
+/** As the reader of HTTP/1 and `hostOf` accept it: a site could read another host out of anything else. */
+const PATH = /^\/[!-~\x80-\xff]*$/;
 
 /** Belong to one connection and not to the message (RFC 9113, 8.2.2); the module adds its own. */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
@@ -285,14 +288,18 @@ function headOf(raw: readonly string[]): Http2RequestHead | undefined {
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const [name = "", value = ""] = [raw[at], raw[at + 1]];
     if (CONNECTION_ONLY.has(name) || name !== name.toLowerCase()) return undefined;
+    if (!isToken(name.startsWith(":") ? name.slice(1) : name)) return undefined;
     if (name.startsWith(":") && headers.has(name)) return undefined;
     headers.set(name, [...(headers.get(name) ?? []), value]);
   }
   const [method] = headers.get(":method") ?? [];
+  const [path] = headers.get(":path") ?? [];
   const [scheme] = headers.get(":scheme") ?? [];
   const [authority] = headers.get(":authority") ?? [];
   const hosts = headers.get("host") ?? [];
-  if (method === undefined || method === "CONNECT" || scheme !== "https" || !headers.has(":path")) return undefined;
+  if (method === undefined || !isToken(method) || method.toUpperCase() === "CONNECT") return undefined;
+  const isPath = path !== undefined && (PATH.test(path) || (path === "*" && method === "OPTIONS"));
+  if (scheme !== "https" || !isPath) return undefined;
   const named = authority ?? hosts[0];
   if (named === undefined || hosts.length > 1 || (hosts[0] ?? named) !== named) return undefined;
   headers.delete("host");
