@@ -1,32 +1,8 @@
 import { expect, test } from "bun:test";
+import { FakeSocket } from "../testing/fake-socket.ts";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import { Flow } from "./flow.ts";
 import { Peer } from "./peer.ts";
-
-/** A fake connection that only records whether it is read from. */
-class FakeSocket {
-  data: Peer | undefined;
-  isRead = true;
-
-  pause(): void {
-    this.isRead = false;
-  }
-
-  resume(): void {
-    this.isRead = true;
-  }
-
-  terminate(): void {
-    Peer.handlers.close?.(this.socket);
-  }
-
-  readonly setNoDelay = () => true;
-  readonly setKeepAlive = () => true;
-
-  get socket(): Bun.Socket<Peer | undefined> {
-    return this as unknown as Bun.Socket<Peer | undefined>;
-  }
-}
 
 test("if flushing one end uses up the sandbox's share again, the other end is not read", () => {
   const sandbox = smallSandbox();

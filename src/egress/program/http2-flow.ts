@@ -86,9 +86,12 @@ class Http2Relay {
   ) {
     const { sandbox, upstream } = flow;
     sandbox.countHttp2(1);
+    flow.whenGone(() => {
+      sandbox.countHttp2(-1);
+      this.#end();
+    });
     this.client = new PeerStream(flow.client, (bytes) => this.#ends.client.read(bytes));
     this.client.once("close", () => {
-      sandbox.countHttp2(-1);
       if (!this.#hasRequests) ruled.reportUnused();
       flow.cut();
     });
@@ -120,6 +123,13 @@ class Http2Relay {
     session.on("goaway", leave);
     session.on("close", leave);
     return session;
+  }
+
+  /** Also without an event of the connections, so that nothing keeps the sessions. */
+  #end(): void {
+    this.client.destroy();
+    this.#session?.destroy();
+    this.#site?.destroy();
   }
 
   begin(session: ServerHttp2Session): void {
@@ -283,7 +293,7 @@ interface Http2RequestHead {
 }
 
 /** Undefined: malformed, or ambiguous about its host. `raw` holds names and values alternately. */
-function headOf(raw: readonly string[]): Http2RequestHead | undefined {
+export function headOf(raw: readonly string[]): Http2RequestHead | undefined {
   const headers = new Map<string, string[]>();
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const [name = "", value = ""] = [raw[at], raw[at + 1]];
