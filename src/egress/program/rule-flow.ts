@@ -87,7 +87,7 @@ async function terminate(outer: Flow, inner: Flow, hello: Buffer, ruled: Ruled):
     return inner.cut();
   }
   if (inner.isOver) return;
-  const facts = { sandbox, rules, host, pattern };
+  const facts = { sandbox, rules, host, pattern, isOver: () => inner.isOver };
   const ruledSite = new RuledSite({
     ...facts,
     failure: failure === undefined ? undefined : `header rule "${pattern}": ${failure}`,

@@ -1,5 +1,5 @@
 /** Request heads as they are forwarded with a rule's headers. */
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { fuzzBytes } from "../../base/testing/fuzz.ts";
 import { BadHead } from "../../http1/head-reader.ts";
 import { RequestHeadReader } from "../../http1/request-head.ts";
@@ -16,7 +16,14 @@ const SET = [
 const rules = new RuleServer({ leafKeyPem: "", roots: null }, (question) => {
   if ("asked" in question) rules.answer(question.asked.question, { headers: SET });
 });
-const facts = { sandbox: smallSandbox(), rules, host: "a.test", pattern: "a.test", failure: undefined };
+const facts = {
+  sandbox: smallSandbox(),
+  rules,
+  host: "a.test",
+  pattern: "a.test",
+  failure: undefined,
+  isOver: () => false,
+};
 const flow = { upstream: { isClosed: false } } as unknown as Flow;
 
 function parsed(bytes: Buffer) {
@@ -55,4 +62,20 @@ fuzzBytes("a forwarded head differs from the sandbox's only in the headers of th
     expect(forwarded.head).toMatchObject({ method, target, minorVersion, bodyBytes });
     expect(forwarded.rest).toHaveLength(0);
   },
+});
+
+test("nothing is asked for a connection that has ended: its address may belong to another sandbox", async () => {
+  let asked = 0;
+  const counting = new RuleServer({ leafKeyPem: "", roots: null }, () => {
+    asked += 1;
+  });
+  let isOver = false;
+  const ruledDelayMs = () => {
+    isOver = true;
+    return 1;
+  };
+  const sandbox = Object.assign(smallSandbox(), { ruledDelayMs });
+  const site = new RuledSite({ ...facts, sandbox, rules: counting, isOver: () => isOver });
+  expect(await site.headersFor("GET", "a.test")).toEqual([502, 'header rule "a.test": the connection has ended']);
+  expect(asked).toBe(0);
 });

@@ -39,6 +39,8 @@ interface RuledSiteFacts {
   pattern: string;
   /** Why the site cannot be reached; all requests are refused with it. */
   failure: string | undefined;
+  /** Whether the connection has ended. The sandbox's address may belong to another sandbox then. */
+  isOver(): boolean;
 }
 
 export class RuledSite {
@@ -55,12 +57,13 @@ export class RuledSite {
 
   /** `authority`: the host that the request names, with its port if it has one. */
   async headersFor(method: string, authority: string): Promise<readonly RuleHeader[] | Refusal> {
-    const { sandbox, rules, host, pattern, failure } = this.facts;
+    const { sandbox, rules, host, pattern, failure, isOver } = this.facts;
     if (ECHOED_METHODS.has(method)) return [405, `${this.#rule}: ${method} is refused, because a site echoes it`];
     if (!isFor(authority, host)) return [421, `${this.#rule}: the request is not for ${host}, which TLS is for`];
     if (failure !== undefined) return [502, failure];
     const delayMs = sandbox.ruledDelayMs();
     if (delayMs > 0) await Bun.sleep(delayMs);
+    if (isOver()) return [502, `${this.#rule}: the connection has ended`];
     const answer = await rules.headers(sandbox.source, pattern, host);
     if ("failure" in answer) return this.#fail(answer.failure);
     const headers = answer.headers.map(([name, value]): RuleHeader => [name.toLowerCase(), value]);
