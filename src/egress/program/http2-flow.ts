@@ -19,7 +19,7 @@ import type { Flow } from "./flow.ts";
 import type { Refusal } from "./http-flow.ts";
 import { Http2Ends } from "./http2-ends.ts";
 import { PeerStream } from "./peer-stream.ts";
-import { isRefusal, type RuledSite } from "./rule-requests.ts";
+import { isRefusal, type RuledSite, sameName } from "./rule-requests.ts";
 
 /** Concurrent requests of one connection. */
 const RULE_HTTP2_STREAMS_MAX = 100;
@@ -162,7 +162,8 @@ class Http2Relay {
     const site = this.#site;
     if (site === undefined || site.closed || site.destroyed) return reset(stream);
     const names = set.map(([name]) => name);
-    for (const name of names) head.headers.delete(name);
+    const never = new Set(names.map(sameName));
+    for (const name of [...head.headers.keys()]) if (never.has(sameName(name))) head.headers.delete(name);
     for (const [name, value] of set) head.headers.set(name, [...(head.headers.get(name) ?? []), value]);
     const headers: OutgoingHttpHeaders & { [sensitiveHeaders]?: string[] } = Object.fromEntries(
       [...head.headers].map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
@@ -170,7 +171,7 @@ class Http2Relay {
     // The compression must not remember the values for other streams.
     headers[sensitiveHeaders] = names;
     const onward = site.request(headers, { endStream: hasEnded, waitForTrailers: !hasEnded });
-    this.#join(stream, onward, new Set(names), hasEnded);
+    this.#join(stream, onward, never, hasEnded);
   }
 
   /** Forwards the body and the response. The reset of one stream resets the other. */
@@ -275,7 +276,7 @@ function sendTrailers(
   trailers: IncomingHttpHeaders | undefined,
   never: ReadonlySet<string>,
 ): void {
-  const kept = Object.entries(plain(trailers ?? {})).filter(([name]) => !never.has(name));
+  const kept = Object.entries(plain(trailers ?? {})).filter(([name]) => !never.has(sameName(name)));
   // Without trailers, this only ends the stream.
   stream.sendTrailers(Object.fromEntries(kept));
 }
