@@ -79,3 +79,10 @@ test("nothing is asked for a connection that has ended: its address may belong t
   expect(await site.headersFor("GET", "a.test")).toEqual([502, 'header rule "a.test": the connection has ended']);
   expect(asked).toBe(0);
 });
+
+test("a request is a 502 when too many of its sandbox wait already", async () => {
+  const sandbox = smallSandbox({ ruledBurst: 1, ruledPerSecond: 0.001 });
+  for (const _ of [1, 2]) sandbox.ruledDelayMs();
+  const why = 'header rule "a.test": too many requests of the sandbox wait already';
+  expect(await new RuledSite({ ...facts, sandbox }).headersFor("GET", "a.test")).toEqual([502, why]);
+});

@@ -63,6 +63,7 @@ export class RuledSite {
     if (!isFor(authority, host)) return [421, `${this.#rule}: the request is not for ${host}, which TLS is for`];
     if (failure !== undefined) return [502, failure];
     const delayMs = sandbox.ruledDelayMs();
+    if (delayMs === undefined) return this.#fail(`${this.#rule}: too many requests of the sandbox wait already`);
     if (delayMs > 0) await Bun.sleep(delayMs);
     if (isOver()) return [502, `${this.#rule}: the connection has ended`];
     const answer = await rules.headers(sandbox.source, pattern, host);
