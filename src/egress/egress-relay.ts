@@ -130,7 +130,12 @@ export class EgressRelay {
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
     if (policy === null) this.#policies.delete(source);
     else this.#policies.set(source, policy);
-    await inTime(this.#request({ do: "set", source, policy }));
+    try {
+      await inTime(this.#request({ do: "set", source, policy }));
+    } finally {
+      // Nothing of the sandbox asks for certificates any more.
+      if (policy === null) this.#certificates?.forget(source);
+    }
   }
 
   async setClosed(ranges: readonly string[]): Promise<void> {
