@@ -232,7 +232,7 @@ export class Peer {
     error: ({ data: peer }) => peer?.cut(),
   };
 
-  /** An exception ends the connection, which would otherwise stay half-open. The program logs it. */
+  /** An exception ends the connection, which would otherwise stay half-open and count. */
   static #handle(peer: Peer | undefined, event: (peer: Peer) => void): void {
     if (peer === undefined) return;
     try {
