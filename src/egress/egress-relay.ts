@@ -29,6 +29,7 @@ import {
   type RuleCertificate,
 } from "./relay-messages.ts";
 import { RuleCertificates } from "./rule-certificates.ts";
+import { UnsentAnswers } from "./unsent-answers.ts";
 
 /** Limit from a change of the rules until the relay applies it, including a restart of the relay. */
 const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
@@ -97,6 +98,8 @@ export class EgressRelay {
   #isReady = false;
   #isClosed = false;
   #lastId = 0;
+  /** For the current child. */
+  #unsent = new UnsentAnswers();
   /** The end of the relay's stderr. */
   #lastErrors = "";
   #fails = 0;
@@ -127,7 +130,12 @@ export class EgressRelay {
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
     if (policy === null) this.#policies.delete(source);
     else this.#policies.set(source, policy);
-    await inTime(this.#request({ do: "set", source, policy }));
+    try {
+      await inTime(this.#request({ do: "set", source, policy }));
+    } finally {
+      // Nothing of the sandbox asks for certificates any more.
+      if (policy === null) this.#certificates?.forget(source);
+    }
   }
 
   async setClosed(ranges: readonly string[]): Promise<void> {
@@ -136,7 +144,8 @@ export class EgressRelay {
 
   /** Replies to `onAsked`. An unknown question is success: the request has ended, or the relay has. */
   answerRule(question: string, answer: RuleAnswer): void {
-    this.#answer(question, answer);
+    const [source = "", asked = ""] = question.split(" ");
+    this.#answer(source, asked, answer);
   }
 
   async close(): Promise<void> {
@@ -157,17 +166,26 @@ export class EgressRelay {
     await pending.done.promise;
   }
 
-  #answer(question: string, answer: RuleAnswer | RuleCertificate): void {
+  #answer(source: string, question: string, answer: RuleAnswer | RuleCertificate): void {
     // Not kept for the next relay, which has other questions.
     if (!this.#isReady) return;
     const message: RelayAnswer = { do: "answer", question, answer };
     const line = `${JSON.stringify(message)}\n`;
-    if (line.length <= RELAY_MESSAGE_MAX_BYTES) this.#write(line);
-    else this.#answer(question, { failure: "the headers of the rule are too large" });
+    const unsent = this.#unsent;
+    if (line.length > RELAY_MESSAGE_MAX_BYTES) this.#refuse(question, "the headers of the rule are too large");
+    else if (!unsent.take(source, line.length))
+      this.#refuse(question, "too many headers are on their way to the relay");
+    else void this.#write(line).finally(() => unsent.free(source, line.length));
+  }
+
+  #refuse(question: string, failure: string): void {
+    const message: RelayAnswer = { do: "answer", question, answer: { failure } };
+    void this.#write(`${JSON.stringify(message)}\n`);
   }
 
   async #certify(question: string, source: string, host: string): Promise<void> {
     this.#answer(
+      source,
       question,
       (await this.#certificates?.get(source, host)) ?? { failure: "this server has no authority" },
     );
@@ -177,13 +195,13 @@ export class EgressRelay {
     const child = this.#child;
     const line = `${JSON.stringify(message)}\n`;
     if (line.length > RELAY_MESSAGE_MAX_BYTES) throw new Error(`a message for the relay has ${line.length} bytes`);
-    this.#write(line);
+    void this.#write(line);
     if (child !== undefined) this.#watch(child);
   }
 
-  /** If the relay is ending, its successor gets all policies again. */
-  #write(line: string): void {
-    if (this.#child !== undefined) sendTo(this.#child.stdin, line).catch(() => undefined);
+  /** Resolves when the pipe has taken it. If the relay is ending, its successor gets all policies again. */
+  async #write(line: string): Promise<void> {
+    if (this.#child !== undefined) await sendTo(this.#child.stdin, line).catch(() => undefined);
   }
 
   /**
@@ -208,6 +226,7 @@ export class EgressRelay {
   async #start(): Promise<void> {
     const child = spawnRelay(this.program, this.uid);
     this.#child = child;
+    this.#unsent = new UnsentAnswers();
     this.#isReady = false;
     const errors = this.#logErrors(child);
     const late = setTimeout(() => child.kill("SIGKILL"), RELAY_START_MS);
@@ -262,7 +281,11 @@ export class EgressRelay {
           this.options.onTrouble?.(String(source), String(trouble).slice(0, RELAY_ERROR_MAX_CHARS));
         }
         if ("decisions" in reply) this.options.onDecisions?.(reply.decisions);
-        if ("asked" in reply) this.options.rules?.onAsked(reply.asked);
+        if ("asked" in reply) {
+          const { asked } = reply;
+          // The answer counts as one of this sandbox.
+          this.options.rules?.onAsked({ ...asked, question: `${asked.source} ${asked.question}` });
+        }
         if ("certify" in reply) {
           const { question, source, host } = reply.certify;
           void this.#certify(String(question), String(source), String(host));

@@ -16,13 +16,35 @@ function subject() {
   return { certificates, made, failing, wait: (ms: number) => (now += ms) };
 }
 
-test("a certificate is made once for all sandboxes, and again after a day", async () => {
+test("a certificate is made once for each sandbox, and again after a day", async () => {
   const { certificates, made, wait } = subject();
-  const both = await Promise.all(["10.0.0.1", "10.0.0.2"].map((source) => certificates.get(source, "a.test")));
-  expect([both, made.splice(0)]).toEqual([Array(2).fill({ certificatePem: "for a.test" }), ["a.test"]]);
+  const get = () => Promise.all([certificates.get("10.0.0.1", "a.test"), certificates.get("10.0.0.1", "a.test")]);
+  expect([await get(), made.splice(0)]).toEqual([Array(2).fill({ certificatePem: "for a.test" }), ["a.test"]]);
   wait(DAY_MS);
-  await certificates.get("10.0.0.1", "a.test");
+  await get();
   expect(made).toEqual(["a.test"]);
+});
+
+// Its first day would tell when another sandbox first used the name.
+test("sandboxes share no certificates, not even those that have one address after another", async () => {
+  const { certificates, made } = subject();
+  for (const source of ["10.0.0.1", "10.0.0.11", "10.0.0.1"]) await certificates.get(source, "a.test");
+  expect(made.splice(0)).toEqual(["a.test", "a.test"]);
+  certificates.forget("10.0.0.1");
+  for (const source of ["10.0.0.1", "10.0.0.11"]) await certificates.get(source, "a.test");
+  expect(made).toEqual(["a.test"]);
+});
+
+test("a sandbox with many names loses its own certificates, and no others", async () => {
+  const { certificates, made, wait } = subject();
+  await certificates.get("10.0.0.2", "other.test");
+  for (let at = 0; at < 257; at++, wait(1000)) await certificates.get("10.0.0.1", `n${at}.test`);
+  made.length = 0;
+  for (const name of ["n1.test", "n256.test"]) await certificates.get("10.0.0.1", name);
+  await certificates.get("10.0.0.2", "other.test");
+  expect(made).toEqual([]);
+  await certificates.get("10.0.0.1", "n0.test");
+  expect(made).toEqual(["n0.test"]);
 });
 
 test("thousands of names of one sandbox are limited, and do not affect others", async () => {

@@ -1,6 +1,7 @@
 /**
  * Certificates for names with header rules, on the server's side. Each takes processor time of the whole machine, and a
- * sandbox chooses the names, so they are kept, and new ones are limited for each sandbox and in total.
+ * sandbox chooses the names, so they are kept, and new ones are limited for each sandbox and in total. Sandboxes share
+ * none, because the time of its making would reveal that another one uses a name, and since when.
  */
 import { described } from "../base/log.ts";
 import { Semaphore } from "../base/semaphore.ts";
@@ -12,7 +13,8 @@ export const RULE_CERTIFICATES_BURST = 50;
 export const RULE_CERTIFICATES_PER_SECOND = 1;
 /** Certificates that are made at the same time. */
 const RULE_CERTIFICATES_AT_ONCE = 2;
-const RULE_CERTIFICATES_KEPT_MAX = 4096;
+const RULE_CERTIFICATES_KEPT_MAX = 16_384;
+const RULE_CERTIFICATES_KEPT_PER_SANDBOX_MAX = 256;
 /** Much shorter than their validity. */
 const RULE_CERTIFICATE_KEPT_MS = 24 * 3_600_000;
 
@@ -22,7 +24,7 @@ interface Kept {
 }
 
 export class RuleCertificates {
-  /** By name; the oldest first. */
+  /** By `keyOf`; the oldest first. */
   readonly #kept = new Map<string, Kept>();
   /** By the sandbox's address. A full bucket is the same as none. */
   readonly #buckets = new Map<string, TokenBucket>();
@@ -36,19 +38,20 @@ export class RuleCertificates {
   /** `source`: the address of the sandbox that needs it. */
   async get(source: string, name: string): Promise<RuleCertificate> {
     const now = this.now();
-    let kept = this.#kept.get(name);
+    const key = keyOf(source, name);
+    let kept = this.#kept.get(key);
     if (kept === undefined || kept.until <= now) {
       if (!this.#bucketOf(source, now).take(1, now)) {
         const most = `${RULE_CERTIFICATES_BURST} at once, then ${RULE_CERTIFICATES_PER_SECOND} each second`;
         return { failure: `the sandbox needs too many certificates for new names (${most})` };
       }
       kept = { made: this.#make(source, name), until: now + RULE_CERTIFICATE_KEPT_MS };
-      this.#keep(name, kept);
+      this.#keep(source, key, kept);
     }
     try {
       return { certificatePem: await kept.made };
     } catch (thrown) {
-      if (this.#kept.get(name) === kept) this.#kept.delete(name);
+      if (this.#kept.get(key) === kept) this.#kept.delete(key);
       return { failure: described(thrown) };
     }
   }
@@ -58,11 +61,23 @@ export class RuleCertificates {
     return await this.authority.certificateFor(name);
   }
 
-  #keep(name: string, kept: Kept): void {
-    this.#kept.delete(name);
-    const oldest = this.#kept.keys().next().value;
-    if (this.#kept.size >= RULE_CERTIFICATES_KEPT_MAX && oldest !== undefined) this.#kept.delete(oldest);
-    this.#kept.set(name, kept);
+  /** The address gets another sandbox. */
+  forget(source: string): void {
+    for (const key of this.#keysOf(source)) this.#kept.delete(key);
+  }
+
+  #keep(source: string, key: string, kept: Kept): void {
+    this.#kept.delete(key);
+    const own = this.#keysOf(source);
+    let oldest: string | undefined;
+    if (own.length >= RULE_CERTIFICATES_KEPT_PER_SANDBOX_MAX) [oldest] = own;
+    else if (this.#kept.size >= RULE_CERTIFICATES_KEPT_MAX) [oldest] = this.#kept.keys();
+    if (oldest !== undefined) this.#kept.delete(oldest);
+    this.#kept.set(key, kept);
+  }
+
+  #keysOf(source: string): string[] {
+    return [...this.#kept.keys()].filter((key) => key.startsWith(keyOf(source, "")));
   }
 
   #bucketOf(source: string, now: number): TokenBucket {
@@ -74,4 +89,8 @@ export class RuleCertificates {
     this.#buckets.set(source, bucket);
     return bucket;
   }
+}
+
+function keyOf(source: string, name: string): string {
+  return `${source} ${name}`;
 }

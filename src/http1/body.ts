@@ -300,7 +300,8 @@ export class ChunkedBody implements Body {
   }
 
   #takeTrailerName(name: string): void {
-    if (NEVER_TRAILERS.has(name) || this.#neverTrailers?.has(name)) throw new Error(`the body has the trailer ${name}`);
+    const isNever = NEVER_TRAILERS.has(name) || this.#neverTrailers?.has(name.replaceAll("_", "-"));
+    if (isNever) throw new Error(`the body has the trailer ${name}`);
     this.#state = State.TrailerValue;
   }
 }

@@ -15,9 +15,14 @@ export const BOUNDS = {
   /** New connections of a sandbox: burst and sustained rate. Further ones are delayed. */
   newBurst: 1000,
   newPerSecond: RELAY_NEW_PER_SECOND,
-  /** Requests of a sandbox to names with header rules, which the server answers. Further ones are delayed. */
+  /**
+   * Requests of a sandbox to names with header rules, which the server answers, and connections to them, with two TLS
+   * handshakes each. Further ones are delayed, and fail when as many as a burst are delayed already.
+   */
   ruledBurst: 1000,
   ruledPerSecond: 500,
+  interceptedBurst: 500,
+  interceptedPerSecond: 200,
   /** Connections with HTTP/2 to names with header rules. Further ones get HTTP/1.1. */
   http2Connections: 256,
   http2PerSandbox: 32,

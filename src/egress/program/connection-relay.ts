@@ -120,12 +120,18 @@ export class ConnectionRelay implements SharedState {
         }
         const flow = new Flow(sandbox, socket, this.counted());
         const { fd } = socket as unknown as { fd: number };
+        const begin = () => {
+          try {
+            if (!flow.isOver) start(flow, fd);
+          } catch {
+            flow.cut();
+            sandbox.reportFailure("a connection could not be relayed");
+          }
+        };
         const delayMs = sandbox.arrivalDelayMs();
-        if (delayMs === 0) return start(flow, fd);
+        if (delayMs === 0) return begin();
         flow.client.pause();
-        setTimeout(() => {
-          if (!flow.isOver) start(flow, fd);
-        }, delayMs);
+        setTimeout(begin, delayMs);
       },
     };
     return Bun.listen<Peer | undefined>({ hostname, port, allowHalfOpen: true, data: undefined, socket });

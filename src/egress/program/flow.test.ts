@@ -1,28 +1,8 @@
 import { expect, test } from "bun:test";
+import { FakeSocket } from "../testing/fake-socket.ts";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import { Flow } from "./flow.ts";
 import { Peer } from "./peer.ts";
-
-/** A fake connection that only records whether it is read from. */
-class FakeSocket {
-  data: Peer | undefined;
-  isRead = true;
-
-  pause(): void {
-    this.isRead = false;
-  }
-
-  resume(): void {
-    this.isRead = true;
-  }
-
-  readonly setNoDelay = () => true;
-  readonly setKeepAlive = () => true;
-
-  get socket(): Bun.Socket<Peer | undefined> {
-    return this as unknown as Bun.Socket<Peer | undefined>;
-  }
-}
 
 test("if flushing one end uses up the sandbox's share again, the other end is not read", () => {
   const sandbox = smallSandbox();
@@ -39,4 +19,20 @@ test("if flushing one end uses up the sandbox's share again, the other end is no
   sandbox.held(-SHARE_BYTES);
   expect(sandbox.isFull).toBe(false);
   expect([client.isRead, upstream.isRead]).toEqual([true, true]);
+});
+
+test("an exception in a listener ends its own connection, which no longer counts", () => {
+  const sandbox = smallSandbox();
+  const [client, upstream] = [new FakeSocket(), new FakeSocket()];
+  let gone = 0;
+  const flow = new Flow(sandbox, client.socket, () => {
+    gone += 1;
+  });
+  flow.take(upstream.socket);
+  const fail = () => {
+    throw new Error("thrown in a listener");
+  };
+  flow.client.events = { data: fail, end: fail, room: fail };
+  expect(() => Peer.handlers.data?.(client.socket, Buffer.from("some"))).toThrow("thrown in a listener");
+  expect([flow.isOver, flow.upstream?.isClosed, gone, sandbox.flows.size]).toEqual([true, true, 1, 0]);
 });

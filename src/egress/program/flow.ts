@@ -42,12 +42,15 @@ export class Flow implements PeerOwner, Relayed {
   /** Open ends and pending dials. */
   #open = 1;
   #timer: Timer | undefined;
+  /** Called when nothing of the flow is open any more, unlike events of its ends: a full share delays those. */
+  readonly #gone: (() => void)[];
 
   constructor(
     readonly sandbox: Sandbox,
     socket: Bun.Socket<Peer | undefined>,
-    readonly gone: () => void,
+    gone: () => void,
   ) {
+    this.#gone = [gone];
     sandbox.flows.add(this);
     sandbox.waiting += 1;
     this.client = new Peer(socket, this);
@@ -272,6 +275,10 @@ export class Flow implements PeerOwner, Relayed {
     this.#release();
   }
 
+  whenGone(call: () => void): void {
+    this.#gone.push(call);
+  }
+
   #release(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
@@ -279,7 +286,7 @@ export class Flow implements PeerOwner, Relayed {
     this.expect(undefined);
     this.collect(undefined);
     this.#settle();
-    if (this.sandbox.flows.delete(this)) this.gone();
+    if (this.sandbox.flows.delete(this)) for (const gone of this.#gone) gone();
   }
 }
 

@@ -34,7 +34,7 @@ export interface Prepared {
   upstream: Peer;
   /** The head to forward. */
   head: Bytes;
-  /** Further names, in lower case, that the request's trailers must not have. */
+  /** Further names, in lower case and with "-" for "_", that the request's trailers must not have. */
   neverTrailers?: ReadonlySet<string>;
 }
 

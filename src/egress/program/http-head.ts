@@ -25,7 +25,7 @@ export function requestOf(
   { method, target, headers, bodyBytes }: RequestHead,
   scheme: Scheme,
 ): HttpRequest | { refused: string } {
-  if (method === "CONNECT") return { refused: "CONNECT is not possible here" };
+  if (method.toUpperCase() === "CONNECT") return { refused: "CONNECT is not possible here" };
   const host = hostOf(headers, method, target, scheme);
   if (typeof host !== "string") return host;
   // A server behind the first would not see it.
@@ -52,7 +52,7 @@ function hostOf(headers: HeaderLines, method: string, target: string, scheme: Sc
 }
 
 /** The members of a list that may be spread over several headers. */
-function listed(headers: HeaderLines, name: string): string[] {
+export function listed(headers: HeaderLines, name: string): string[] {
   const value = headers.get(name);
   return value === null ? [] : value.split(",").map((member) => member.trim().toLowerCase());
 }

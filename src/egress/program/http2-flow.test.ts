@@ -12,9 +12,14 @@ import {
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { until } from "../../base/testing/until.ts";
 import { attempt } from "../../system/command.ts";
+import { FakeSocket } from "../testing/fake-socket.ts";
 import { allowing, SANDBOX } from "../testing/relay-fixture.ts";
 import { RuleFixture } from "../testing/rule-fixture.ts";
+import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import { TestAuthority } from "../testing/test-authority.ts";
+import { Flow } from "./flow.ts";
+import { headOf, relayHttp2 } from "./http2-flow.ts";
+import type { RuledSite } from "./rule-requests.ts";
 
 const A = "127.0.0.2";
 
@@ -122,15 +127,16 @@ test("each stream gets the rule's headers instead of its own, and bodies and tra
     });
   };
   const client = session();
-  const first = await answer(client, { ":path": "/one", "x-key": "mine", "x-other": "kept" });
+  const first = await answer(client, { ":path": "/one", "x-key": "mine", x_key: "mine", "x-other": "kept" });
   expect(first).toMatchObject({ status: 201, body: "", code: 0 });
-  const trailers = { "x-sum": "7", "x-key": "mine" };
+  const trailers = { "x-sum": "7", "x-key": "mine", x_key: "mine" };
   const second = await answer(client, { ":path": "/two", ":method": "POST" }, { bytes: "x".repeat(300_000), trailers });
   expect(second).toMatchObject({ status: 201, trailers: { "x-back": "7 300000" } });
   expect(second.body).toHaveLength(300_000);
-  expect(seen.map((headers) => [headers[":path"], headers["x-key"], headers["x-other"]])).toEqual([
-    ["/one", "version 1", "kept"],
-    ["/two", "version 2", undefined],
+  const found = seen.map((headers) => [":path", "x-key", "x_key", "x-other"].map((name) => headers[name]));
+  expect(found).toEqual([
+    ["/one", "version 1", undefined, "kept"],
+    ["/two", "version 2", undefined, undefined],
   ]);
 });
 
@@ -138,11 +144,35 @@ test("a stream for another host is not forwarded, and the others of its connecti
   const client = session();
   const other = await answer(client, { ":path": "/", ":authority": "b.test" });
   expect([other.status, other.body]).toEqual([421, expect.stringContaining("not for a.test")]);
-  expect((await answer(client, { ":path": "/", ":method": "TRACE" })).status).toBe(405);
+  for (const method of ["TRACE", "trace"]) {
+    expect((await answer(client, { ":path": "/", ":method": method })).status).toBe(405);
+  }
   const two = await answer(client, { ":path": "/", ":authority": "a.test", host: "b.test" });
   expect(two).toMatchObject({ status: undefined, body: "" });
   expect([seen, fixture.asked]).toEqual([[], []]);
   expect(await answer(client, { ":path": "/", ":authority": "a.test:443" })).toMatchObject({ body: "hello" });
+});
+
+test.each([
+  ["GET", "@b.test/", false],
+  ["GET", ".b.test/", false],
+  ["GET", "https://b.test/", false],
+  ["GET", "/a b", false],
+  ["GET", "", false],
+  ["GET", "*", false],
+  ["GET /b HTTP/1.1", "/", false],
+  ["", "/", false],
+  ["connect", "/", false],
+  ["OPTIONS", "*", true],
+  ["GET", "/\xe9?@b.test", true],
+])("a request of HTTP/2 has a method and a path as one of HTTP/1: %j %j", (method, path, isRead) => {
+  const raw = [":method", method, ":scheme", "https", ":authority", "a.test", ":path", path];
+  expect(headOf(raw) !== undefined).toBe(isRead);
+});
+
+test("a stream that would be a tunnel is reset", async () => {
+  const tunnel = await answer(session(), { ":path": "/", ":method": "connect" });
+  expect([tunnel.status, seen, fixture.asked]).toEqual([undefined, [], []]);
 });
 
 test("a failing rule is a 502 of its stream", async () => {
@@ -223,6 +253,17 @@ test("a request that the sandbox gives up is reset at the site", async () => {
   left.destroy(new Error("given up"));
   await until("the site knows", () => ending !== undefined);
   expect(ending).toBe(`closed with ${constants.NGHTTP2_INTERNAL_ERROR}`);
+});
+
+test("a connection that is cut while its sandbox exceeds its share of memory no longer counts", () => {
+  const sandbox = smallSandbox();
+  const client = new FakeSocket();
+  const flow = new Flow(sandbox, client.socket, () => undefined);
+  relayHttp2(flow, { host: "a.test", reportUnused: () => undefined } as RuledSite);
+  sandbox.held(SHARE_BYTES + 1);
+  expect([sandbox.http2Connections, sandbox.shared.http2Connections, client.isRead]).toEqual([1, 1, false]);
+  sandbox.cutAll();
+  expect([sandbox.http2Connections, sandbox.shared.http2Connections, sandbox.flows.size]).toEqual([0, 0, 0]);
 });
 
 test("curl uses HTTP/2 if the site does", async () => {

@@ -13,12 +13,13 @@ import {
   type ServerHttp2Stream,
   sensitiveHeaders,
 } from "node:http2";
+import { isToken } from "../../http1/header-lines.ts";
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 import type { Flow } from "./flow.ts";
 import type { Refusal } from "./http-flow.ts";
 import { Http2Ends } from "./http2-ends.ts";
 import { PeerStream } from "./peer-stream.ts";
-import { isRefusal, type RuledSite } from "./rule-requests.ts";
+import { isRefusal, type RuledSite, sameName } from "./rule-requests.ts";
 
 /** Concurrent requests of one connection. */
 const RULE_HTTP2_STREAMS_MAX = 100;
@@ -33,6 +34,9 @@ const SITE_CONNECTION_BYTES = 2 * 1024 * 1024;
 const SANDBOX_STREAM_BYTES = 640 * 1024;
 const SANDBOX_CONNECTION_BYTES = 1024 * 1024;
 const END_STREAM = 1;
+const SWITCHING_PROTOCOLS = 101;
+/** As the reader of HTTP/1 and `hostOf` accept it: a site could read another host out of anything else. */
+const PATH = /^\/[!-~\x80-\xff]*$/;
 
 /** Belong to one connection and not to the message (RFC 9113, 8.2.2); the module adds its own. */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
@@ -82,9 +86,12 @@ class Http2Relay {
   ) {
     const { sandbox, upstream } = flow;
     sandbox.countHttp2(1);
+    flow.whenGone(() => {
+      sandbox.countHttp2(-1);
+      this.#end();
+    });
     this.client = new PeerStream(flow.client, (bytes) => this.#ends.client.read(bytes));
     this.client.once("close", () => {
-      sandbox.countHttp2(-1);
       if (!this.#hasRequests) ruled.reportUnused();
       flow.cut();
     });
@@ -105,17 +112,36 @@ class Http2Relay {
         enablePush: false,
       },
     });
-    session.once("connect", () => session.setLocalWindowSize(SITE_CONNECTION_BYTES));
-    session.on("error", () => session.destroy());
-    session.on("goaway", () => this.#session?.close());
-    session.on("close", () => this.#session?.close());
+    const fail = () => this.flow.cut();
+    const connected = () => session.setLocalWindowSize(SITE_CONNECTION_BYTES);
+    const leave = guarded(() => this.#session?.close(), fail);
+    session.once("connect", guarded(connected, fail));
+    session.on(
+      "error",
+      guarded(() => session.destroy(), fail),
+    );
+    session.on("goaway", leave);
+    session.on("close", leave);
     return session;
+  }
+
+  /** Also without an event of the connections, so that nothing keeps the sessions. */
+  #end(): void {
+    this.client.destroy();
+    this.#session?.destroy();
+    this.#site?.destroy();
   }
 
   begin(session: ServerHttp2Session): void {
     this.#session = session;
     session.setLocalWindowSize(SANDBOX_CONNECTION_BYTES);
-    session.on("error", () => session.destroy());
+    session.on(
+      "error",
+      guarded(
+        () => session.destroy(),
+        () => this.flow.cut(),
+      ),
+    );
     session.on("close", () => this.flow.cut());
     session.once("remoteSettings", () => this.flow.expect(undefined));
     session.on("stream", (stream, _, flags, raw: unknown) => {
@@ -136,7 +162,8 @@ class Http2Relay {
     const site = this.#site;
     if (site === undefined || site.closed || site.destroyed) return reset(stream);
     const names = set.map(([name]) => name);
-    for (const name of names) head.headers.delete(name);
+    const never = new Set(names.map(sameName));
+    for (const name of [...head.headers.keys()]) if (never.has(sameName(name))) head.headers.delete(name);
     for (const [name, value] of set) head.headers.set(name, [...(head.headers.get(name) ?? []), value]);
     const headers: OutgoingHttpHeaders & { [sensitiveHeaders]?: string[] } = Object.fromEntries(
       [...head.headers].map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
@@ -144,7 +171,7 @@ class Http2Relay {
     // The compression must not remember the values for other streams.
     headers[sensitiveHeaders] = names;
     const onward = site.request(headers, { endStream: hasEnded, waitForTrailers: !hasEnded });
-    this.#join(stream, onward, new Set(names), hasEnded);
+    this.#join(stream, onward, never, hasEnded);
   }
 
   /** Forwards the body and the response. The reset of one stream resets the other. */
@@ -152,6 +179,10 @@ class Http2Relay {
     const { client, site } = this.#ends;
     let requestTrailers: IncomingHttpHeaders | undefined;
     let responseTrailers: IncomingHttpHeaders | undefined;
+    const fail = () => {
+      reset(stream);
+      reset(onward);
+    };
     onward.on("error", () => undefined);
     stream.on("trailers", (headers) => {
       requestTrailers = headers;
@@ -159,48 +190,84 @@ class Http2Relay {
     onward.on("trailers", (headers) => {
       responseTrailers = headers;
     });
-    onward.on("wantTrailers", () => sendTrailers(onward, requestTrailers, never));
-    stream.on("wantTrailers", () => sendTrailers(stream, responseTrailers, NO_NAMES));
-    onward.on("headers", (headers) => {
+    const trailersWanted = guarded(() => sendTrailers(onward, requestTrailers, never), fail);
+    onward.on("wantTrailers", trailersWanted);
+    stream.on(
+      "wantTrailers",
+      guarded(() => sendTrailers(stream, responseTrailers, NO_NAMES), fail),
+    );
+    const interim = (headers: IncomingHttpHeaders) => {
+      // HTTP/2 has no such response.
+      if (Number(headers[":status"]) === SWITCHING_PROTOCOLS) return fail();
       if (!stream.headersSent && !stream.destroyed) stream.additionalHeaders(plain(headers));
-    });
+    };
+    onward.on("headers", guarded(interim, fail));
     const responseEnded = () => {
       if (stream.destroyed || stream.writableEnded) return;
       if (site.has(onward.id) && stream.headersSent) stream.end();
       else reset(stream);
     };
-    onward.on("response", (headers, flags) => {
+    const respond = (headers: IncomingHttpHeaders, flags: number) => {
       if (stream.destroyed) return;
+      if (!isFinalStatus(headers[":status"])) {
+        refuse(stream, [502, `${this.ruled.host} responded with a status that HTTP does not have`]);
+        return reset(onward);
+      }
       const isWhole = (flags & END_STREAM) !== 0;
       stream.respond(plain(headers), { endStream: isWhole, waitForTrailers: !isWhole, sendDate: false } as object);
-      if (!isWhole) pass(onward, stream, responseEnded);
-    });
-    onward.on("close", () => {
+      if (!isWhole) pass(onward, stream, guarded(responseEnded, fail), fail);
+    };
+    onward.on("response", guarded(respond, fail));
+    const onwardClosed = () => {
       responseEnded();
       site.forget(onward.id);
-    });
+    };
+    onward.on("close", guarded(onwardClosed, fail));
     stream.on("close", () => {
-      if (!onward.destroyed) reset(onward);
       client.forget(stream.id);
+      reset(onward);
     });
     if (hasEnded) return;
-    pass(stream, onward, () => {
+    const requestEnded = () => {
       if (client.has(stream.id)) onward.end();
       else reset(onward);
-    });
+    };
+    pass(stream, onward, guarded(requestEnded, fail), fail);
   }
+}
+
+/** An exception in a listener would end the whole process. */
+function guarded<Args extends unknown[]>(listener: (...args: Args) => void, failed: () => void): typeof listener {
+  return (...args) => {
+    try {
+      listener(...args);
+    } catch {
+      failed();
+    }
+  };
+}
+
+/** The module throws on others, also when a site sent them. */
+function isFinalStatus(status: unknown): boolean {
+  const number = Number(status);
+  return Number.isInteger(number) && number >= 200 && number <= 599;
 }
 
 function pass(
   from: ServerHttp2Stream | ClientHttp2Stream,
   to: ServerHttp2Stream | ClientHttp2Stream,
   ended: () => void,
+  failed: () => void,
 ): void {
-  from.on("data", (bytes: Buffer) => {
+  const read = (bytes: Buffer) => {
     if (to.destroyed || to.writableEnded || to.write(bytes)) return;
     from.pause();
-    to.once("drain", () => from.resume());
-  });
+    to.once(
+      "drain",
+      guarded(() => from.resume(), failed),
+    );
+  };
+  from.on("data", guarded(read, failed));
   from.on("end", ended);
 }
 
@@ -209,7 +276,7 @@ function sendTrailers(
   trailers: IncomingHttpHeaders | undefined,
   never: ReadonlySet<string>,
 ): void {
-  const kept = Object.entries(plain(trailers ?? {})).filter(([name]) => !never.has(name));
+  const kept = Object.entries(plain(trailers ?? {})).filter(([name]) => !never.has(sameName(name)));
   // Without trailers, this only ends the stream.
   stream.sendTrailers(Object.fromEntries(kept));
 }
@@ -227,19 +294,23 @@ interface Http2RequestHead {
 }
 
 /** Undefined: malformed, or ambiguous about its host. `raw` holds names and values alternately. */
-function headOf(raw: readonly string[]): Http2RequestHead | undefined {
+export function headOf(raw: readonly string[]): Http2RequestHead | undefined {
   const headers = new Map<string, string[]>();
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const [name = "", value = ""] = [raw[at], raw[at + 1]];
     if (CONNECTION_ONLY.has(name) || name !== name.toLowerCase()) return undefined;
+    if (!isToken(name.startsWith(":") ? name.slice(1) : name)) return undefined;
     if (name.startsWith(":") && headers.has(name)) return undefined;
     headers.set(name, [...(headers.get(name) ?? []), value]);
   }
   const [method] = headers.get(":method") ?? [];
+  const [path] = headers.get(":path") ?? [];
   const [scheme] = headers.get(":scheme") ?? [];
   const [authority] = headers.get(":authority") ?? [];
   const hosts = headers.get("host") ?? [];
-  if (method === undefined || method === "CONNECT" || scheme !== "https" || !headers.has(":path")) return undefined;
+  if (method === undefined || !isToken(method) || method.toUpperCase() === "CONNECT") return undefined;
+  const isPath = path !== undefined && (PATH.test(path) || (path === "*" && method === "OPTIONS"));
+  if (scheme !== "https" || !isPath) return undefined;
   const named = authority ?? hosts[0];
   if (named === undefined || hosts.length > 1 || (hosts[0] ?? named) !== named) return undefined;
   headers.delete("host");

@@ -1,5 +1,6 @@
 /** Main program of the relay process, without privileges. It exits at the end of standard input. */
 import { boundedLines } from "../../base/bounded-lines.ts";
+import { described } from "../../base/log.ts";
 import {
   RELAY_MESSAGE_MAX_BYTES,
   type RelayAnswer,
@@ -26,22 +27,40 @@ const relay = new ConnectionRelay({
   report: (source, trouble) => reply({ trouble, source }),
   rules: ruleServer,
 });
+let silentUntil = 0;
+// An exception in a listener belongs to one connection: it must not end those of all sandboxes.
+process.on("uncaughtException", survive);
+process.on("unhandledRejection", survive);
 reply({ ready: relay.ports });
 setInterval(() => {
   const decisions = relay.decisions.take();
   if (decisions !== undefined) reply({ decisions });
 }, COUNTS_EVERY_MS);
-for await (const line of lines) {
-  const request = JSON.parse(line) as RelayRequest | RelayAnswer;
-  if (request.do === "answer") {
-    ruleServer?.answer(request.question, request.answer);
-    continue;
+try {
+  for await (const line of lines) {
+    const request = JSON.parse(line) as RelayRequest | RelayAnswer;
+    if (request.do === "answer") {
+      ruleServer?.answer(request.question, request.answer);
+      continue;
+    }
+    if (request.do === "set") relay.set(request.source, request.policy);
+    else relay.setClosed(request.ranges);
+    reply({ done: request.id });
   }
-  if (request.do === "set") relay.set(request.source, request.policy);
-  else relay.setClosed(request.ranges);
-  reply({ done: request.id });
+} catch (thrown) {
+  // Without all rules of the server, it must not go on.
+  process.stderr.write(`${described(thrown)}\n`);
+  process.exit(1);
 }
 process.exit(0);
+
+/** The server logs it, seldom enough that no sandbox floods its log. */
+function survive(thrown: unknown): void {
+  const now = performance.now();
+  if (now < silentUntil) return;
+  silentUntil = now + BOUNDS.reportEveryMs;
+  process.stderr.write(`${described(thrown)}\n`);
+}
 
 function reply(message: RelayReply): void {
   output.write(`${JSON.stringify(message)}\n`);

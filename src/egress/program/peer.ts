@@ -22,6 +22,8 @@ export interface PeerOwner {
   moved(): void;
   /** The peer is closed. `whole`: both directions ended in order. */
   closed(peer: Peer, whole: boolean): void;
+  /** Gives up the connection of which the peer is an end. */
+  cut(): void;
 }
 
 type PeerSocket = Bun.Socket<Peer | undefined>;
@@ -211,26 +213,36 @@ export class Peer {
   }
 
   static readonly handlers: Bun.SocketHandler<Peer | undefined> = {
-    data: ({ data: peer }, bytes) => {
-      if (peer === undefined) return;
-      peer.owner.moved();
-      // A socket never hands out shared memory, though its type allows it.
-      peer.#incoming.push(bytes as Buffer<ArrayBuffer>);
-      peer.#deliver();
+    data: ({ data }, bytes) => {
+      Peer.#handle(data, (peer) => {
+        peer.owner.moved();
+        // A socket never hands out shared memory, though its type allows it.
+        peer.#incoming.push(bytes as Buffer<ArrayBuffer>);
+        peer.#deliver();
+      });
     },
-    drain: ({ data: peer }) => {
-      if (peer !== undefined) peer.#drain();
+    drain: ({ data }) => Peer.#handle(data, (peer) => peer.#drain()),
+    end: ({ data }) => {
+      Peer.#handle(data, (peer) => {
+        peer.#ended = true;
+        peer.#deliver();
+      });
     },
-    end: ({ data: peer }) => {
-      if (peer === undefined) return;
-      peer.#ended = true;
-      peer.#deliver();
-    },
-    close: ({ data: peer }, error) => {
-      if (peer !== undefined) peer.#close(error);
-    },
+    close: ({ data }, error) => Peer.#handle(data, (peer) => peer.#close(error)),
     error: ({ data: peer }) => peer?.cut(),
   };
+
+  /** An exception ends the connection, which would otherwise stay half-open and count. */
+  static #handle(peer: Peer | undefined, event: (peer: Peer) => void): void {
+    if (peer === undefined) return;
+    try {
+      event(peer);
+    } catch (thrown) {
+      peer.events = IGNORE_EVENTS;
+      peer.owner.cut();
+      throw thrown;
+    }
+  }
 
   #drain(): void {
     this.owner.moved();
@@ -261,8 +273,11 @@ export class Peer {
     // flow.
     if (!whole) this.owner.closed(this, whole);
     this.#ended = true;
-    this.#deliver();
-    if (whole) this.owner.closed(this, whole);
+    try {
+      this.#deliver();
+    } finally {
+      if (whole) this.owner.closed(this, whole);
+    }
   }
 }
 

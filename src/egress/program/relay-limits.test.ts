@@ -155,3 +155,13 @@ test("when a sandbox's share is used up, its stalled connections are cut after a
   stalled.resume();
   await isCut(stalled);
 });
+
+test("a connection that cannot be started is cut and reported, at once and after a delay", async () => {
+  const chosen = () => {
+    throw new Error("the destination cannot be read");
+  };
+  const fixture = stack.use(await RelayFixture.open(1, { newBurst: 1, newPerSecond: 20 }, { chosen }));
+  fixture.relay.set(SANDBOX, { ...allowing("a.test"), ruleNames: ["b.test"] });
+  for (const _ of [1, 2, 3]) await isCut(await tls(fixture));
+  expect(fixture.reports).toEqual([`${SANDBOX} a connection could not be relayed`]);
+});

@@ -118,6 +118,8 @@ async function exchange(bytes: string, hasIt: (text: string) => boolean): Promis
 
 test.each([
   ["TRACE", "TRACE / HTTP/1.1\r\nHost: a.test\r\n\r\n", "405 "],
+  ["trace in lower case", "trace / HTTP/1.1\r\nHost: a.test\r\n\r\n", "405 "],
+  ["connect in lower case", "connect / HTTP/1.1\r\nHost: a.test\r\n\r\n", "400 "],
   ["CONNECT", "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n", "400 "],
   ["another host in the target", "GET https://b.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", "400 "],
   ["another scheme in the target", "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", "400 "],
@@ -139,6 +141,18 @@ test.each([
   expect([seen, fixture.asked]).toEqual([[], []]);
 });
 
+test("a rule's header is not for the next server only, and not shadowed by one that CGI counts as the same", async () => {
+  fixture.answer = () => ({ headers: [["X-Agent", "the-value"]] });
+  for (const listed of ["X-Agent", "close, x_agent"]) {
+    const bytes = `GET / HTTP/1.1\r\nHost: a.test\r\nConnection: ${listed}\r\n\r\n`;
+    expect(await exchange(bytes, (text) => text.includes("\r\n\r\n"))).toStartWith("HTTP/1.1 400 ");
+  }
+  expect(seen).toEqual([]);
+  const { stdout } = await curl("https://a.test/", "-H", "x_Agent: mine", "-H", "X_Agents: kept");
+  const { headers } = JSON.parse(stdout);
+  expect([headers["x-agent"], headers.x_agent, headers.x_agents]).toEqual(["the-value", undefined, "kept"]);
+});
+
 test("an upgrade to HTTP/2 is not passed on as one", async () => {
   const upgrade = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n";
   expect(await exchange(upgrade, (text) => text.includes("}"))).toStartWith("HTTP/1.1 200 ");
@@ -147,6 +161,8 @@ test("an upgrade to HTTP/2 is not passed on as one", async () => {
 test("trailers with the name of a rule's header end the connection", async () => {
   const head = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
   expect(await exchange(`${head}1\r\na\r\n0\r\naUTHORIZATION: mine\r\n\r\n`, () => false)).toBe("");
+  fixture.answer = () => ({ headers: [["X-Key", "the-value"]] });
+  expect(await exchange(`${head}1\r\na\r\n0\r\nx_key: mine\r\n\r\n`, () => false)).toBe("");
   const other = await exchange(`${head}1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n`, (text) => text.includes("}"));
   expect(other).toContain('"body":"a"');
 });

@@ -39,6 +39,13 @@ export async function intercept(
   if (rules === undefined || protocols === undefined) return refuse(outer, ALERT_INTERNAL);
   const offered = protocols.filter((each) => each === HTTP_1 || (each === HTTP_2 && sandbox.hasRoomForHttp2));
   if (offered.length === 0 && protocols.length > 0) return refuse(outer, ALERT_PROTOCOL);
+  const delayMs = sandbox.interceptedDelayMs();
+  if (delayMs === undefined) {
+    sandbox.reportFailure(`header rule "${pattern}": too many connections of the sandbox wait already`);
+    return refuse(outer, ALERT_INTERNAL);
+  }
+  if (delayMs > 0) await Bun.sleep(delayMs);
+  if (outer.isOver) return;
   const [near, far] = await socketPair();
   if (outer.isOver) {
     for (const end of [near, far]) end.terminate();
@@ -87,7 +94,7 @@ async function terminate(outer: Flow, inner: Flow, hello: Buffer, ruled: Ruled):
     return inner.cut();
   }
   if (inner.isOver) return;
-  const facts = { sandbox, rules, host, pattern };
+  const facts = { sandbox, rules, host, pattern, isOver: () => inner.isOver };
   const ruledSite = new RuledSite({
     ...facts,
     failure: failure === undefined ? undefined : `header rule "${pattern}": ${failure}`,

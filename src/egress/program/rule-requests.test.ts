@@ -1,5 +1,5 @@
 /** Request heads as they are forwarded with a rule's headers. */
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { fuzzBytes } from "../../base/testing/fuzz.ts";
 import { BadHead } from "../../http1/head-reader.ts";
 import { RequestHeadReader } from "../../http1/request-head.ts";
@@ -16,7 +16,14 @@ const SET = [
 const rules = new RuleServer({ leafKeyPem: "", roots: null }, (question) => {
   if ("asked" in question) rules.answer(question.asked.question, { headers: SET });
 });
-const facts = { sandbox: smallSandbox(), rules, host: "a.test", pattern: "a.test", failure: undefined };
+const facts = {
+  sandbox: smallSandbox(),
+  rules,
+  host: "a.test",
+  pattern: "a.test",
+  failure: undefined,
+  isOver: () => false,
+};
 const flow = { upstream: { isClosed: false } } as unknown as Flow;
 
 function parsed(bytes: Buffer) {
@@ -49,10 +56,33 @@ fuzzBytes("a forwarded head differs from the sandbox's only in the headers of th
       head.headers.forEach((value, name) => void lines.push(`${name}: ${value}`));
       return lines;
     };
-    const kept = linesOf(found.head).filter((line) => !/^(?:x-key|authorization): /.test(line));
+    const kept = linesOf(found.head).filter((line) => !/^(?:x[-_]key|authorization): /.test(line));
     expect(linesOf(forwarded.head)).toEqual(kept.concat("x-key: the value", "authorization: Bearer the-value"));
     const { method, target, minorVersion, bodyBytes } = found.head;
     expect(forwarded.head).toMatchObject({ method, target, minorVersion, bodyBytes });
     expect(forwarded.rest).toHaveLength(0);
   },
+});
+
+test("nothing is asked for a connection that has ended: its address may belong to another sandbox", async () => {
+  let asked = 0;
+  const counting = new RuleServer({ leafKeyPem: "", roots: null }, () => {
+    asked += 1;
+  });
+  let isOver = false;
+  const ruledDelayMs = () => {
+    isOver = true;
+    return 1;
+  };
+  const sandbox = Object.assign(smallSandbox(), { ruledDelayMs });
+  const site = new RuledSite({ ...facts, sandbox, rules: counting, isOver: () => isOver });
+  expect(await site.headersFor("GET", "a.test")).toEqual([502, 'header rule "a.test": the connection has ended']);
+  expect(asked).toBe(0);
+});
+
+test("a request is a 502 when too many of its sandbox wait already", async () => {
+  const sandbox = smallSandbox({ ruledBurst: 1, ruledPerSecond: 0.001 });
+  for (const _ of [1, 2]) sandbox.ruledDelayMs();
+  const why = 'header rule "a.test": too many requests of the sandbox wait already';
+  expect(await new RuledSite({ ...facts, sandbox }).headersFor("GET", "a.test")).toEqual([502, why]);
 });

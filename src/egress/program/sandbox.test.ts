@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
-import type { Relayed } from "./sandbox.ts";
+import { BOUNDS } from "./bounds.ts";
+import type { Relayed, Sandbox } from "./sandbox.ts";
 
 /** A connection of the sandbox; `onResume` runs when it is read again. */
 class FakeFlow implements Relayed {
@@ -45,4 +46,18 @@ test("a sandbox whose first connection uses up the share again is not read on th
   sandbox.held(-SHARE_BYTES);
   expect(sandbox.isFull).toBe(false);
   expect([first, ...others].map(({ isPaused }) => isPaused)).toEqual([false, false, false]);
+});
+
+test("floods of requests and connections to names with rules are delayed up to a bound, and fail beyond it", () => {
+  const { interceptedBurst, ruledBurst } = BOUNDS;
+  for (const [burst, next] of [
+    [ruledBurst, (sandbox: Sandbox) => sandbox.ruledDelayMs()],
+    [interceptedBurst, (sandbox: Sandbox) => sandbox.interceptedDelayMs()],
+  ] as const) {
+    const sandbox = smallSandbox({ ruledPerSecond: 0.001, interceptedPerSecond: 0.001 });
+    const delays = Array.from({ length: 2 * burst + 1 }, () => next(sandbox));
+    expect(delays.slice(0, burst).every((delayMs) => delayMs === 0)).toBe(true);
+    expect(delays.slice(burst, -1).every((delayMs) => delayMs !== undefined && delayMs > 0)).toBe(true);
+    expect(delays.at(-1)).toBeUndefined();
+  }
 });

@@ -48,6 +48,7 @@ export class Sandbox {
   http2Connections = 0;
   readonly #arrivals: TokenBucket;
   readonly #ruled: TokenBucket;
+  readonly #intercepted: TokenBucket;
   #judge: EgressJudge;
   #heldBytes = 0;
   #isFull = false;
@@ -62,9 +63,12 @@ export class Sandbox {
   ) {
     this.#judge = new EgressJudge(policy);
     this.names = new NameClient(shared.nameServer);
-    const { newBurst, newPerSecond, ruledBurst, ruledPerSecond } = shared.bounds;
-    this.#ruled = new TokenBucket({ burst: ruledBurst, perSecond: ruledPerSecond }, performance.now());
-    this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, performance.now());
+    const { newBurst, newPerSecond, ruledBurst, ruledPerSecond, interceptedBurst, interceptedPerSecond } =
+      shared.bounds;
+    const now = performance.now();
+    this.#ruled = new TokenBucket({ burst: ruledBurst, perSecond: ruledPerSecond }, now);
+    this.#intercepted = new TokenBucket({ burst: interceptedBurst, perSecond: interceptedPerSecond }, now);
+    this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, now);
   }
 
   /** Reports why connections fail: at once, then at intervals with the number of failures since. */
@@ -107,10 +111,17 @@ export class Sandbox {
     return this.#arrivals.charge(1, now) ? 0 : this.#arrivals.msUntil(0, now);
   }
 
-  /** How long to delay a request that needs the headers of a rule, so that a flood of them does not slow the server. */
-  ruledDelayMs(): number {
-    const now = performance.now();
-    return this.#ruled.charge(1, now) ? 0 : this.#ruled.msUntil(0, now);
+  /**
+   * How long to delay a request that needs the headers of a rule, so that a flood of them does not slow the server.
+   * Undefined: so many are delayed that it must fail.
+   */
+  ruledDelayMs(): number | undefined {
+    return boundedDelayMs(this.#ruled, this.shared.bounds.ruledBurst);
+  }
+
+  /** The same for a connection to a name with a rule. */
+  interceptedDelayMs(): number | undefined {
+    return boundedDelayMs(this.#intercepted, this.shared.bounds.interceptedBurst);
   }
 
   /** Applies the policy and cuts the connections that it forbids. */
@@ -143,4 +154,11 @@ export class Sandbox {
       }
     }
   }
+}
+
+/** A bucket's debt is at most its burst: beyond it, a delay would no longer slow the flood. */
+function boundedDelayMs(bucket: TokenBucket, burst: number): number | undefined {
+  const now = performance.now();
+  if (bucket.level(now) < 1 - burst) return undefined;
+  return bucket.charge(1, now) ? 0 : bucket.msUntil(0, now);
 }

@@ -77,6 +77,11 @@ export function openSource(address: string, port: number): Outside & { sentBytes
   return Object.assign(openOutside(address, port, send, send), { sentBytes: () => sent });
 }
 
+interface Chosen {
+  address: string;
+  port: number;
+}
+
 export class RelayFixture implements Disposable {
   private constructor(
     readonly relay: ConnectionRelay,
@@ -89,7 +94,7 @@ export class RelayFixture implements Disposable {
   static async open(
     serverPort: number,
     bounds: Partial<Bounds> = {},
-    { rules, chosen }: { rules?: RuleServer; chosen?: { address: string; port: number } | undefined } = {},
+    { rules, chosen }: { rules?: RuleServer; chosen?: Chosen | (() => Chosen) | undefined } = {},
   ): Promise<RelayFixture> {
     const table = await openNameTable("127.0.0.1");
     const reports: string[] = [];
@@ -101,7 +106,7 @@ export class RelayFixture implements Disposable {
       serverPorts: { http: serverPort, tls: serverPort },
       report: (source, message) => void reports.push(`${source} ${message}`),
       rules,
-      destinationOf: () => chosen,
+      destinationOf: typeof chosen === "function" ? chosen : () => chosen,
     });
     relay.setClosed(["10.0.0.0/8"]);
     return new RelayFixture(relay, table, reports);

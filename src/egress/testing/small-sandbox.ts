@@ -1,13 +1,13 @@
 /** A relay sandbox with a small share of memory, which a test fills with one word. */
 import { EventCounts } from "../../base/event-counts.ts";
-import { BOUNDS } from "../program/bounds.ts";
+import { BOUNDS, type Bounds } from "../program/bounds.ts";
 import { Sandbox } from "../program/sandbox.ts";
 
 export const SHARE_BYTES = 1000;
 
-export function smallSandbox(): Sandbox {
+export function smallSandbox(bounds: Partial<Bounds> = {}): Sandbox {
   const shared = {
-    bounds: BOUNDS,
+    bounds: { ...BOUNDS, ...bounds },
     nameServer: { address: "127.0.0.1", port: 53 },
     report: () => undefined,
     decisions: new EventCounts(),
