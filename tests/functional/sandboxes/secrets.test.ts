@@ -67,9 +67,9 @@ test("the operator's commands take a value from standard input, and rotate the k
   );
   const key = () => readFileSync(join(server().dataFolder, "secrets-key"), "utf8");
   const before = key();
-  const rotated = await sandlot("", "secrets", "rotate-key");
-  expect(rotated).toMatchObject({ code: 0, error: "", out: [expect.stringMatching(ROTATED)] });
-  expect(Number(ROTATED.exec(rotated.out[0] ?? "")?.[1])).toBeGreaterThanOrEqual(2);
+  const { code, out, error } = await sandlot("", "secrets", "rotate-key");
+  expect([code, error]).toEqual([0, ""]);
+  expect(Number(ROTATED.exec(out.join("\n"))?.[1])).toBeGreaterThanOrEqual(2);
   expect(key()).not.toBe(before);
   expect(statSync(join(server().dataFolder, "secrets-key")).mode & 0o777).toBe(0o600);
   const [published] = (await sandlot("", "secrets", "rotate-signing-key")).out;
