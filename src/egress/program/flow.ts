@@ -73,7 +73,9 @@ export class Flow implements PeerOwner, Relayed {
     if (this.#proxy !== undefined && this.#proxy !== JSON.stringify(judge.policy.proxy)) return false;
     if ("name" in this.#purpose && judge.allowsName(this.#purpose.name)) return true;
     const address = "address" in this.#purpose ? this.#purpose.address : this.#address;
-    return address !== undefined && judge.allowsAddress(address);
+    // While the name is resolved: each address is checked before it is dialled.
+    if (address === undefined) return this.#mayReach(this.#purpose);
+    return judge.allowsAddress(address);
   }
 
   /** Opens a connection to the destination if the policy allows it. The returned peer is paused. */

@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:https";
 import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { until } from "../../base/testing/until.ts";
 import { attempt } from "../../system/command.ts";
-import { allowing, SANDBOX } from "../testing/relay-fixture.ts";
+import { allowing, openOutside, SANDBOX } from "../testing/relay-fixture.ts";
 import { RuleFixture } from "../testing/rule-fixture.ts";
 import { TestAuthority } from "../testing/test-authority.ts";
 
@@ -92,6 +92,30 @@ test("headers are asked for each request of a kept connection", async () => {
     socket.write("GET / HTTP/1.1\r\nHost: a.test:443\r\n\r\n");
     await until("it has its response", () => text().includes(`"x-key":"version ${turn}"`));
   }
+});
+
+test("a connection whose name is being resolved survives a change of the closed ranges", async () => {
+  const { relay, table } = fixture.inner;
+  relay.set(SANDBOX, { ...allowing(), denyRanges: [], ruleNames: ["a.test"] });
+  const asked = table.queries.length;
+  table.names.set("a.test", null);
+  const response = curl("https://a.test/");
+  await until("the name is asked for", () => table.queries.length > asked);
+  relay.setClosed(["10.0.0.0/8"]);
+  table.names.set("a.test", [A]);
+  expect((await response).stdout).toContain("Bearer the-value");
+});
+
+test("a connection ends at once when its site is closed to sandboxes during the handshake", async () => {
+  const { relay, table } = fixture.inner;
+  using silent = openOutside("127.0.0.3", sitePort);
+  table.names.set("b.test", [silent.address]);
+  const response = curl("https://b.test/");
+  await until("the site has a connection", () => silent.connections.length === 1);
+  relay.setClosed([`${silent.address}/32`]);
+  expect((await response).stderr).toMatch(/^curl: (?!.*timed out)/);
+  relay.setClosed(["10.0.0.0/8"]);
+  table.names.set("b.test", [A]);
 });
 
 test("a request for another host is not forwarded", async () => {

@@ -54,10 +54,10 @@ export async function intercept(
   const inner = new Flow(sandbox, far, sandbox.shared.counted());
   inner.named = outer.named;
   inner.client.pause();
-  // From here on, the end of one flow ends the other.
+  // Once they are joined, the end of one flow ends the other.
   outer.take(near);
   const host = name.toLowerCase().replace(/\.$/, "");
-  await terminate(outer, inner, hello, { host, pattern, rules, offered, port }).catch(() => inner.cut());
+  await terminate(outer, inner, hello, { host, pattern, rules, offered, port }).catch(() => cutBoth(outer, inner));
 }
 
 async function terminate(outer: Flow, inner: Flow, hello: Buffer, ruled: Ruled): Promise<void> {
@@ -68,7 +68,7 @@ async function terminate(outer: Flow, inner: Flow, hello: Buffer, ruled: Ruled):
   const signing = rules.certificate(sandbox.source, host);
   const site = await reachSite(inner, ruled);
   const certificate = await signing;
-  if (inner.isOver || outer.isOver) return inner.cut();
+  if (inner.isOver || outer.isOver) return cutBoth(outer, inner);
   if (site === "forbidden") return end(outer, inner, ALERT_DENIED);
   if ("failure" in certificate) {
     report(`there is no certificate for ${host}: ${certificate.failure}`);
@@ -113,6 +113,12 @@ async function reachSite(flow: Flow, { host, offered, port, rules: { roots } }: 
   const side = { isServer: false, serverName: host, rejectUnauthorized: true, protocols: offered };
   const outcome = await flow.secureUpstream(roots === undefined ? side : { ...side, ca: roots });
   return "failure" in outcome ? { failure: `the TLS connection to ${host} failed: ${outcome.failure}` } : outcome;
+}
+
+/** Needed until the flows are joined: an end that is not read yet does not learn of the other's end. */
+function cutBoth(outer: Flow, inner: Flow): void {
+  inner.cut();
+  outer.cut();
 }
 
 function end(outer: Flow, inner: Flow, alert: Buffer): void {
