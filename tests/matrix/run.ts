@@ -1,5 +1,5 @@
 /**
- * `npm run matrix`: installs the last three minor versions of each official client, runs one script of all features
+ * `npm run matrix`: installs the last three minor versions of each official client, runs one script of its features
  * against a server of its own with a domain and TLS, and writes the table of docs/compatibility.md. Arguments choose
  * clients by name; `newest` leaves out all but the newest version.
  */
