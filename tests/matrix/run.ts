@@ -1,7 +1,7 @@
 /**
- * `npm run matrix`: installs the last three minor versions of each official client, runs one script of main features
+ * `npm run matrix`: installs the last three minor versions of each official client, runs one script of its features
  * against a server of its own with a domain and TLS, and writes the table of docs/compatibility.md. Arguments choose
- * clients by name.
+ * clients by name; `newest` leaves out all but the newest version.
  */
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -15,6 +15,7 @@ import { newDataFolder, removeServer, startServer, type TestServer } from "../su
 import { type ClientRun, clientTable, type FeatureResult, withClientTable } from "./table.ts";
 import { newestOfMinors } from "./versions.ts";
 
+const NEWEST = "newest";
 const MINORS = 3;
 /** The first start may have to build the templates. */
 const READY_MS = 3_600_000;
@@ -29,7 +30,8 @@ const CLIENTS: Readonly<Record<string, string>> = {
   "@e2b/cli": "cli.mjs",
 };
 
-const chosen = process.argv.slice(2);
+const given = process.argv.slice(2);
+const chosen = given.filter((name) => name !== NEWEST);
 const unknown = chosen.find((name) => !(name in CLIENTS));
 if (unknown !== undefined) fail(`no client is called ${unknown}; there are ${Object.keys(CLIENTS).join(", ")}`);
 if (process.getuid?.() !== 0) fail("the server of the matrix needs root. FIX: sudo npm run matrix");
@@ -44,7 +46,10 @@ let accessToken = "";
 try {
   const made = await sandlotTls(dataFolder);
   if (made.exitCode !== 0) throw new Error(made.stderr);
-  const settings = { SANDLOT_WITH: "code-interpreter-v1,desktop", SANDLOT_TLS_LISTEN: `127.0.0.1:${tlsPort}` };
+  const settings = {
+    SANDLOT_WITH: "code-interpreter-v1,desktop,mcp-gateway",
+    SANDLOT_TLS_LISTEN: `127.0.0.1:${tlsPort}`,
+  };
   const server = await startServer(dataFolder, settings, READY_MS);
   runs = await runAll(server);
   await server.stop();
@@ -53,7 +58,7 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-if (chosen.length === 0) {
+if (given.length === 0) {
   const table = clientTable(runs, new Date().toISOString().slice(0, 10));
   writeFileSync(PAGE, withClientTable(readFileSync(PAGE, "utf8"), table));
   console.error("docs/compatibility.md has the new table");
@@ -66,7 +71,7 @@ async function runAll(server: TestServer): Promise<ClientRun[]> {
   for (const [client, script] of Object.entries(CLIENTS)) {
     if (chosen.length > 0 && !chosen.includes(client)) continue;
     const versions = await npm(["view", client, "versions", "--json"], SCRIPTS);
-    for (const version of newestOfMinors(JSON.parse(versions), MINORS)) {
+    for (const version of newestOfMinors(JSON.parse(versions), given.includes(NEWEST) ? 1 : MINORS)) {
       found.push({ client, version, results: await runClient(server, client, version, script) });
     }
   }
