@@ -4,6 +4,7 @@ import { until } from "../../base/testing/until.ts";
 import { extension, hello } from "../testing/hello.ts";
 import type { RawClient } from "../testing/raw-client.ts";
 import { type Outside, openOutside, RelayFixture, SANDBOX } from "../testing/relay-fixture.ts";
+import type { Bounds } from "./bounds.ts";
 
 const [NAMED, CHOSEN] = ["127.0.0.2", "127.0.0.3"];
 
@@ -16,21 +17,26 @@ beforeEach(async () => {
   stack = new DisposableStack();
   named = stack.use(openOutside(NAMED, 0));
   chosen = stack.use(openOutside(CHOSEN, named.port, (socket) => void socket.write("from there")));
+  fixture = await opened();
+});
+afterEach(() => stack.dispose());
+
+async function opened(bounds: Partial<Bounds> = {}): Promise<RelayFixture> {
   const address = { address: CHOSEN, port: named.port };
-  fixture = stack.use(await RelayFixture.open(named.port, { helloMs: 300 }, { chosen: address }));
-  fixture.table.names.set("a.test", [NAMED]).set("ruled.test", [NAMED]);
-  fixture.relay.set(SANDBOX, {
+  const made = stack.use(await RelayFixture.open(named.port, bounds, { chosen: address }));
+  made.table.names.set("a.test", [NAMED]).set("ruled.test", [NAMED]);
+  made.relay.set(SANDBOX, {
     allowRanges: [],
     allowNames: [],
     denyRanges: [],
     proxy: null,
     ruleNames: ["ruled.test"],
   });
-});
-afterEach(() => stack.dispose());
+  return made;
+}
 
-async function client(kind: "http" | "tls"): Promise<RawClient> {
-  return stack.use(await fixture[kind]());
+async function client(kind: "http" | "tls", of = fixture): Promise<RawClient> {
+  return stack.use(await of[kind]());
 }
 
 test.each([
@@ -48,8 +54,9 @@ test.each([
 });
 
 test("a client that waits for the server to begin gets its connection after a moment", async () => {
+  const hurried = await opened({ helloMs: 300 });
   for (const kind of ["http", "tls"] as const) {
-    await client(kind);
+    await client(kind, hurried);
     await until("it is connected", () => chosen.connections.length > 0);
     chosen.connections.length = 0;
   }

@@ -277,11 +277,11 @@ async function curl(...args: string[]) {
 }
 
 test("an idle connection outlives the time for its first bytes", async () => {
-  const other = stack.use(await RuleFixture.open(sitePort, sites, { bounds: { helloMs: 400 } }));
+  const other = stack.use(await RuleFixture.open(sitePort, sites, { bounds: { helloMs: 3_000 } }));
   other.inner.table.names.set("a.test", [A]);
   other.inner.relay.set(SANDBOX, { ...allowing("a.test"), ruleNames: ["a.test"] });
   const client = session(other);
   expect(await answer(client, { ":path": "/" })).toMatchObject({ body: "hello" });
-  await Bun.sleep(600);
+  await Bun.sleep(3_200);
   expect(await answer(client, { ":path": "/" })).toMatchObject({ body: "hello" });
 });
