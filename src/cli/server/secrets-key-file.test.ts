@@ -19,7 +19,7 @@ test("the server's own file is for root only, and is replaced as a whole", () =>
   expect([file.read(), readdirSync(folder)]).toEqual([[TWO], ["secrets-key"]]);
 });
 
-test("another file must hold keys, and nobody else may read it", () => {
+test("another file must hold keys, and only its owner may read it", () => {
   const name = join(folder, "own");
   const file = new SecretsKeyFile({ dataFolder: folder, secretsKeyFile: name });
   expect([file.isOwn, file.read()]).toEqual([false, undefined]);

@@ -1,5 +1,5 @@
 /**
- * Workload identity: signed tokens (JWT-SVID) that say which sandbox of which team a request comes from, and the public
+ * Workload identity: signed tokens (JWT-SVID) that name the sandbox and the team of a request, and the public
  * keys by which anyone verifies them, as OpenID Connect describes. A new signing key is published before it signs, and
  * an old one stays published until its last token has expired.
  */

@@ -22,7 +22,7 @@ export interface PeerOwner {
   moved(): void;
   /** The peer is closed. `whole`: both directions ended in order. */
   closed(peer: Peer, whole: boolean): void;
-  /** Gives up the connection of which the peer is an end. */
+  /** Ends the whole connection that the peer is a part of. */
   cut(): void;
 }
 
