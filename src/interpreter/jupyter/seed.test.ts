@@ -37,6 +37,11 @@ test("an ended seed process rejects requests", async () => {
   await expect(broken.fork([], "/tmp")).rejects.toThrow("it has ended");
 });
 
+test("a seed process that ends before it has read a request rejects it", async () => {
+  const gone = new Seed(["true"], {});
+  await expect(gone.fork([], "/tmp")).rejects.toThrow("it has ended");
+});
+
 test("invalid lines end the seed process and its kernels", async () => {
   const seed = new Seed(["node", "-e", SEED], {});
   const kernel = await seed.fork([], "/tmp");

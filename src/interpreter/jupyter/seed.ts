@@ -1,5 +1,6 @@
 /** The process from which Python kernels are forked (`sandlot_kernel/seed.py`). They end with it and the server. */
 import { boundedLines } from "../../base/bounded-lines.ts";
+import { sendTo } from "../../base/program-input.ts";
 import { Fault } from "../../contract/fault.ts";
 import { FinalOutput, KERNEL_VARIABLES, KernelProcess } from "../kernel-process.ts";
 import { KERNEL_START_MS } from "../limits.ts";
@@ -47,13 +48,17 @@ export class Seed {
     const late = setTimeout(() => this.#refuse(number, `not within ${KERNEL_START_MS} ms`), KERNEL_START_MS);
     try {
       if (this.#hasEnded) this.#refuse(number, "it has ended");
-      this.#child.stdin.write(`${JSON.stringify({ for: number, folder, argv })}\n`);
-      this.#child.stdin.flush();
+      else this.#send({ for: number, folder, argv });
       return await started.promise;
     } finally {
       clearTimeout(late);
       this.#asked.delete(number);
     }
+  }
+
+  /** A seed that has closed its stdin is about to end; `#listen` then refuses the request with what the seed wrote. */
+  #send(request: object): void {
+    void sendTo(this.#child.stdin, `${JSON.stringify(request)}\n`).catch((error) => logFailure("seed", error));
   }
 
   async #listen(): Promise<void> {
