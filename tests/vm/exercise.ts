@@ -55,6 +55,19 @@ const RESTRICTED_USERNS: Readonly<Record<string, number>> = {
 };
 const VISIT = `curl -s -o /dev/null --max-time 60 http://${PEER} && echo reached || echo refused`;
 
+const WATCHDOG_DROP_IN = "/etc/systemd/system/sandlot.service.d";
+/** An emulated machine stalls for seconds, so not shorter. */
+const SHORT_WATCHDOG = [
+  `mkdir ${WATCHDOG_DROP_IN} && printf '[Service]\\nWatchdogSec=120\\n' > ${WATCHDOG_DROP_IN}/watchdog.conf`,
+  "systemctl daemon-reload && systemctl restart sandlot",
+].join(" && ");
+const USUAL_WATCHDOG = `rm -r ${WATCHDOG_DROP_IN} && systemctl daemon-reload && systemctl restart sandlot`;
+/** Stops the server, and waits until systemd runs another. */
+const HANG = [
+  "before=$(systemctl show -P MainPID sandlot) && kill -STOP $before",
+  'until [ -n "$(systemctl show -P MainPID sandlot | grep -vx -e 0 -e $before)" ]; do sleep 2; done',
+].join(" && ");
+
 function client({ url, apiKey }: Subject) {
   return {
     apiKey,
@@ -365,6 +378,19 @@ export const STEPS: readonly Step[] = [
     name: "kill",
     proves: "systemd restarts a killed server, which adopts its sandboxes",
     run: (machine) => survives(machine, "systemctl kill --signal=KILL sandlot && sleep 5"),
+  },
+  {
+    name: "watchdog",
+    proves: "systemd restarts a server that hangs, which adopts its sandboxes",
+    async run(machine) {
+      await machine.run(SHORT_WATCHDOG);
+      await isBack(machine);
+      try {
+        return await survives(machine, HANG);
+      } finally {
+        await machine.run(USUAL_WATCHDOG);
+      }
+    },
   },
   {
     name: "upgrade",
