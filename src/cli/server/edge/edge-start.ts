@@ -3,6 +3,7 @@ import { chmodSync, chownSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { boundedLines } from "../../../base/bounded-lines.ts";
+import { sendTo } from "../../../base/program-input.ts";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../../edge/limits.ts";
 import { type EdgeOptions, EdgeProcesses } from "../../../edge/process/edge-processes.ts";
 import type { StartedProcess } from "../../../edge/process/process-handle.ts";
@@ -79,12 +80,8 @@ function spawnEdgeProcess(program: string, uid: number, log: EdgeLog): StartedPr
     pid: child.pid,
     lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),
     send(line) {
-      try {
-        child.stdin.write(line);
-        void Promise.resolve(child.stdin.flush()).catch(() => undefined);
-      } catch {
-        // The process is ending; its successor gets everything again.
-      }
+      // Rejected when the process is ending; its successor gets everything again.
+      void sendTo(child.stdin, line).catch(() => undefined);
     },
     kill: () => child.kill("SIGKILL"),
     exited: child.exited.then(() => `${child.signalCode ?? `exit code ${child.exitCode}`}`),
