@@ -1,6 +1,7 @@
 /** Forwarders carry bytes from outside to services that listen on a loopback address only. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { freePort } from "../../base/testing/free-port.ts";
 import { timed } from "../../base/testing/timed.ts";
 import { until, untilStill } from "../../base/testing/until.ts";
 import { FORWARD_CONNECTIONS_MAX, FORWARDERS_MAX, Forwarders } from "./forwarder.ts";
@@ -9,13 +10,13 @@ let service: Server;
 let onConnection: (socket: Socket) => void;
 const port = () => (service.address() as { port: number }).port;
 
-async function listenOn(host: string): Promise<void> {
+async function listenOn(host: string, number = 0): Promise<void> {
   service = createServer({ allowHalfOpen: true }, (socket) => {
     // The guest checks for a listener by connecting and disconnecting at once.
     socket.on("error", () => socket.destroy());
     onConnection(socket);
   });
-  await new Promise<void>((ready) => service.listen(0, host, ready));
+  await new Promise<void>((ready) => service.listen(number, host, ready));
 }
 
 /** A service that says nothing and leaves when its client does. */
@@ -49,7 +50,8 @@ describe("a forwarder", () => {
 
   test("reaches a service on ::1", async () => {
     service.close();
-    await listenOn("::1");
+    // Forwarders prefer 127.0.0.1, where another process may have a port that is free on ::1.
+    await listenOn("::1", freePort());
     onConnection = (socket) => socket.end("six");
     const client = reach(await opened());
     let received = "";
