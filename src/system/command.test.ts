@@ -1,5 +1,12 @@
 import { expect, test } from "bun:test";
+import { folderOfTest } from "../base/testing/test-folder.ts";
 import { attempt, cannotStart, run } from "./command.ts";
+import { unnoticedEnd } from "./testing/unnoticed-end.ts";
+
+/** A program ends within the first time; that is noticed after the second. */
+const TIMEOUT_MS = 2_000;
+const NOTICED_MS = 2_200;
+const folder = folderOfTest("command");
 
 test("a command that times out is killed, and the 503 does not contain its arguments", async () => {
   const late = attempt(["sleep", "60"], { timeoutMs: 50 });
@@ -15,10 +22,11 @@ test("a command that times out is killed, and the 503 does not contain its argum
 
 // Guards against a finished command that counts as failed and is undone.
 test("a command that ended in time is no timeout, however late its end is noticed", async () => {
-  const heardLate = attempt(["sh", "-c", "sleep 0.1; echo done; exit 3"], { timeoutMs: 500 });
+  const { wait, endUnnoticed } = unnoticedEnd(folder);
+  const heardLate = attempt(["sh", "-c", `${wait}; echo done; exit 3`], { timeoutMs: TIMEOUT_MS });
+  // Once this process notices anything again, timers come first.
   await attempt(["true"]);
-  // By now both have happened, and timers come first.
-  Bun.sleepSync(1000);
+  endUnnoticed(NOTICED_MS);
   expect(await heardLate).toMatchObject({ exitCode: 3, stdout: "done\n" });
 });
 

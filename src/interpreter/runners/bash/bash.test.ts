@@ -52,8 +52,8 @@ describe("output", () => {
 
   test("may be large, and so may a cell", async () => {
     const { stdout } = await run(kernel, "seq 1 50000");
-    expect(stdout).toHaveLength(50_000);
-    expect(stdout.at(-1)).toBe("50000\n");
+    // A machine that stalls may send a line in two pieces.
+    expect(stdout.join("")).toBe(Array.from({ length: 50_000 }, (_, index) => `${index + 1}\n`).join(""));
     const word = "x".repeat(100_000);
     expect((await run(kernel, `cat <<END\n${word}\nEND\nmissing_command`)).stdout.join("")).toBe(`${word}\n`);
   });

@@ -5,9 +5,13 @@ import { join } from "node:path";
 import { folderOfTest } from "../../../base/testing/test-folder.ts";
 import { attempt } from "../../../system/command.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
+import { unnoticedEnd } from "../../../system/testing/unnoticed-end.ts";
 import { Crun } from "./crun.ts";
 
 const SHORT_MS = 100;
+/** A program ends within the first time; that is noticed after the second. */
+const TIMEOUT_MS = 2_000;
+const NOTICED_MS = 2_200;
 /** Timeout for programs that end by themselves, on a busy machine. */
 const LONG_MS = 60_000;
 const folder = folderOfTest("crun");
@@ -29,11 +33,11 @@ test("a create that times out is a 503 with Retry-After", async () => {
 
 // Guards against undoing a sandbox that was made.
 test("a create that ended in time is no timeout, however late its end is noticed", async () => {
-  const made = acting('sleep 0.1; while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 4711 > "$2"; shift; done', 500);
-  const heardLate = made.create("i1", folder);
+  const { wait, endUnnoticed } = unnoticedEnd(folder);
+  const line = `${wait}; while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 4711 > "$2"; shift; done`;
+  const heardLate = acting(line, TIMEOUT_MS).create("i1", folder);
   await attempt(["true"]);
-  // By now both have happened, and timers come first.
-  Bun.sleepSync(1000);
+  endUnnoticed(NOTICED_MS);
   expect(await heardLate).toBe(4711);
 });
 
