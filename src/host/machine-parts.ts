@@ -95,7 +95,7 @@ export async function openParts(options: MachineOptions) {
       log: stderrLog,
     }),
   );
-  const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
+  const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.matcherOf(source));
   const runtimes = new Runtimes(options.runtime ?? "crun", {
     crun: await CrunRuntime.open(toolbox, data, mounts),
     runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),

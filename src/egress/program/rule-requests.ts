@@ -1,5 +1,5 @@
 /**
- * Judges each request to a site with a header rule and gets the rule's headers for it. A request that the site could
+ * Checks each request to a site with a header rule and gets the rule's headers for it. A request that the site could
  * count as one for another host is never forwarded, because the value would reach that host.
  */
 import { isToken } from "../../http1/header-lines.ts";
@@ -8,7 +8,7 @@ import type { Flow } from "./flow.ts";
 import type { Destination, Prepared, Refusal } from "./http-flow.ts";
 import { listed, requestOf } from "./http-head.ts";
 import type { RuleServer } from "./rule-server.ts";
-import type { Sandbox } from "./sandbox.ts";
+import type { SandboxTraffic } from "./sandbox-traffic.ts";
 
 /** Name in lower case, and value. */
 type RuleHeader = readonly [name: string, value: string];
@@ -32,7 +32,7 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const RULE_HEADERS_MAX_BYTES = 64 * 1024;
 
 interface RuledSiteFacts {
-  sandbox: Sandbox;
+  sandbox: SandboxTraffic;
   rules: RuleServer;
   /** The connection's name in lower case. */
   host: string;

@@ -14,7 +14,7 @@ import { RetryQueue } from "../../base/retry-queue.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "../../contract/address-plan.ts";
 import type { Egress, LookedUp, RuleAnswer } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
-import type { EgressJudge } from "../../egress/egress-judge.ts";
+import type { EgressMatcher } from "../../egress/egress-matcher.ts";
 import { NameClient } from "../../egress/program/name-client.ts";
 import type { RuleAsked } from "../../egress/relay-messages.ts";
 import { attempt, run } from "../../system/command.ts";
@@ -125,9 +125,9 @@ export class Network {
     return slotAddress(this.net, slot);
   }
 
-  /** The judge of the sandbox with this address; undefined: it has no rules. */
-  judgeOf(address: string): EgressJudge | undefined {
-    return this.#egress.judgeOf(address);
+  /** The matcher of the sandbox with this address; undefined: it has no rules. */
+  matcherOf(address: string): EgressMatcher | undefined {
+    return this.#egress.matcherOf(address);
   }
 
   /** Marks addresses that no sandbox may reach: closed ranges without `open`, and the machine's own. */

@@ -45,7 +45,7 @@ beforeAll(async () => {
     relay = await EgressRelay.open({ ...about, folder: data.runFolder, rules, log: stderrLog });
     return relay;
   });
-  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.judgeOf(source));
+  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.matcherOf(source));
 });
 afterAll(async () => {
   dns.close();
