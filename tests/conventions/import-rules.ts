@@ -13,7 +13,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
     contract/domain-pattern.ts contract/ip-range.ts contract/ids.ts contract/sandbox-log.ts contract/quoted-text.ts
-    contract/runtime/version.ts contract/header-placeholders.ts
+    contract/runtime/version.ts contract/header-placeholders.ts contract/connection-headers.ts
   `),
   "contract/runtime": [],
   "contract/internal": list(`
