@@ -360,7 +360,7 @@ export class Machine implements Host {
     }
   }
 
-  /** Nothing above the host knows a sandbox before it is announced. */
+  /** Fails the request of a sandbox that is not announced yet: nothing above the host knows it. */
   #askRule({ question, source, pattern, host }: RuleAsked): void {
     const id = this.#running.announcedAt(source);
     if (id !== undefined) this.#running.emit({ kind: "rule-asked", question, id, pattern, host });

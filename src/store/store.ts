@@ -15,7 +15,7 @@ import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
 import { loginsIn } from "./logins.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
-import { migrate, requireMigrated } from "./migrations.ts";
+import { migrate, requireMigrated } from "./migrate.ts";
 import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
