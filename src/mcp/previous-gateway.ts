@@ -16,7 +16,7 @@ export async function recordGateway(): Promise<void> {
   await writeFile(PID_FILE, `${process.pid}`, { mode: 0o600 });
 }
 
-export async function endFormerGateway(): Promise<void> {
+export async function endPreviousGateway(): Promise<void> {
   const pid = Number(readText(PID_FILE));
   if (!isGateway(pid)) return;
   tellToEnd(pid);

@@ -11,7 +11,7 @@ import { adminCall } from "../admin-client.ts";
 import { printList } from "../print-list.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
-import { askUnseen } from "./unseen-input.ts";
+import { askHidden } from "./hidden-input.ts";
 
 /** Encrypting everything again may take this long. */
 const ROTATION_MS = 600_000;
@@ -37,7 +37,7 @@ export async function listSecrets(config: Config, team: string | undefined): Pro
 
 export async function setSecret(config: Config, team: string | undefined, name: string): Promise<number> {
   const call = await callerFor(config, team);
-  const value = process.stdin.isTTY ? await askUnseen(`Value of ${name}: `) : await wholeInput();
+  const value = process.stdin.isTTY ? await askHidden(`Value of ${name}: `) : await wholeInput();
   const secret = await changed(call, name, value);
   console.log(`${secret.name} has version ${secret.currentVersion}; it applies to the next request`);
   return 0;

@@ -1,7 +1,7 @@
 /**
- * Which headers are forwarded. Those about one connection are not (RFC 9110, 7.6.1); claims about earlier proxies are
- * not trusted; the control secret and keys of the API never pass. All others are unchanged. None is added for a service
- * unless the creator of the sandbox asked for it; control and runtimes get the headers that the edge decides.
+ * Selects the headers that the edge forwards. It drops those about one connection (RFC 9110, 7.6.1), claims about
+ * earlier proxies, the control secret and keys of the API, and leaves all others unchanged. For a service it adds only
+ * headers that the sandbox's creator requested; control and runtimes get the headers that the edge decides.
  */
 import { HOP_BY_HOP_HEADERS } from "../../contract/connection-headers.ts";
 import { ACCESS_TOKEN_PREFIX, ADMIN_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";

@@ -5,7 +5,7 @@
 import { dial } from "./dial.ts";
 import { Peer, type PeerOwner, type TlsOutcome, type TlsSide } from "./peer.ts";
 import type { RelayedFlow, SandboxTraffic } from "./sandbox-traffic.ts";
-import { askProxy } from "./socks.ts";
+import { connectThroughProxy } from "./socks.ts";
 
 /** Addresses of a name to try. */
 const RELAY_DIAL_ADDRESSES_MAX = 4;
@@ -166,7 +166,7 @@ export class Flow implements PeerOwner, RelayedFlow {
     if (peer === undefined || this.isOver) return peer;
     this.#handshaking = peer;
     const late = setTimeout(() => peer.cut(), Math.max(0, deadline - performance.now()));
-    const granted = await askProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
+    const granted = await connectThroughProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
     this.#handshaking = undefined;
     if (granted) return peer;
     this.#reportFailure(proxy, `did not grant a connection to ${address}:${port}`);

@@ -9,7 +9,7 @@ import { writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { sendTo } from "../../base/program-input.ts";
+import { writeToStdin } from "../../base/program-stdin.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { NAMESERVER_ADDRESS } from "../../contract/address-plan.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -90,7 +90,7 @@ class TrialEnd {
   }
 
   async passed(probing: Probing): Promise<boolean[]> {
-    await sendTo(this.#child.stdin, `${JSON.stringify(probing)}\n`);
+    await writeToStdin(this.#child.stdin, `${JSON.stringify(probing)}\n`);
     return JSON.parse(await this.#line()) as boolean[];
   }
 

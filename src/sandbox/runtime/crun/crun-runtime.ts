@@ -39,7 +39,7 @@ import { requireCheckpointable } from "./dump-precheck.ts";
 import { adaptImage } from "./image/adapted-image.ts";
 import { type CriuFacts, criuFacts, mismatch } from "./image/image-facts.ts";
 import { openFilesIn } from "./image/image-open-files.ts";
-import { markPassing, passingSegments } from "./image/image-segments.ts";
+import { removedSegments, removeSegments } from "./image/image-segments.ts";
 import { tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
@@ -157,7 +157,7 @@ export class CrunRuntime implements Runtime {
       const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
       const pid = await this.criu.restore({ ...request, images, plug: plugFirst });
       limitRestored(request.cgroup, size);
-      await markPassing(pid, passingSegments(request.images));
+      await removeSegments(pid, removedSegments(request.images));
       return { pid, rootPid: pid, left: (await adapting).mounted };
     } catch (cause) {
       await adapting.then(
