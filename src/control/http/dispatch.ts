@@ -15,7 +15,7 @@ import type { Client } from "../access/authentication.ts";
 import type { BodyShare } from "../budgets/body-budgets.ts";
 import { type Allowance, ownerOf, requestKindOf } from "../budgets/request-rates.ts";
 import type { Parts } from "../parts.ts";
-import { type CallerOptions, callerOf, starting } from "./caller.ts";
+import { type CallerOptions, callerOf, notReady } from "./caller.ts";
 import { levelOf, reasonFor } from "./log-entry.ts";
 import type { Page } from "./page.ts";
 import { audit, originOf, type RequestAudit } from "./request-audit.ts";
@@ -207,7 +207,7 @@ async function servePage<S>(
   { id: requestId, client }: Exchange,
 ): Promise<Response> {
   budgets.takeUnauthenticated(client?.address);
-  if (!isReady()) throw starting();
+  if (!isReady()) throw notReady();
   return await page.answer(request, {
     base: publicUrl ?? baseOf(request, client),
     address: client?.address,

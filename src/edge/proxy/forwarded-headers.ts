@@ -31,7 +31,7 @@ export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | n
   const named = namesIn(headers.get("connection"));
   let lines = headerLine("Host", maskedHost ?? host ?? "");
   headers.forEach((value, name) => {
-    if (name === "host" || own.has(name) || named?.has(name) === true || staysBehind(name, headers)) return;
+    if (name === "host" || own.has(name) || named?.has(name) === true || isDropped(name, headers)) return;
     lines += headerLine(name, value);
   });
   lines += own.text;
@@ -71,7 +71,7 @@ function headerLine(name: string, value: string): string {
   return `${name}: ${value}\r\n`;
 }
 
-function staysBehind(name: string, headers: HeaderLines): boolean {
+function isDropped(name: string, headers: HeaderLines): boolean {
   return (
     HOP_BY_HOP_HEADERS.has(name) ||
     name === "forwarded" ||

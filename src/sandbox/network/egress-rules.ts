@@ -134,7 +134,7 @@ export class EgressRules {
     try {
       await this.#apply(next);
     } catch (cause) {
-      await this.#goBack(before, next, cause);
+      await this.#rollBack(before, next, cause);
     }
     this.#held.set(slot, next);
     await this.#endRelayed(next);
@@ -154,7 +154,7 @@ export class EgressRules {
   }
 
   /** A failed command may still have taken effect, so the rollback sets everything again. */
-  async #goBack(before: Held, failed: Held, cause: unknown): Promise<never> {
+  async #rollBack(before: Held, failed: Held, cause: unknown): Promise<never> {
     const { slot } = before;
     const earlier = [...before.earlier, failed];
     const { status, message, headers } = Fault.from(cause);

@@ -201,7 +201,7 @@ export class Network {
 
   /** Takes a free slot, preferably the one with this address. */
   takeFor(address: string, id: string): number {
-    return this.#taken(this.#slots.takeRather(this.#slotOf(address)), id);
+    return this.#taken(this.#slots.takePreferring(this.#slotOf(address)), id);
   }
 
   #taken(slot: number, id?: string): number {

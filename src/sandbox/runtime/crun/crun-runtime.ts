@@ -85,7 +85,7 @@ export class CrunRuntime implements Runtime {
     // Not set by the spec: crun would apply them before it creates the user namespace, and then they would limit the
     // namespace as a whole.
     limitUsers(pid, sandbox.userLimits);
-    if (!areIpcBoundsOwn()) boundIpcOrComplain(pid, sandbox);
+    if (!areIpcBoundsOwn()) boundIpcOrLog(pid, sandbox);
     return { pid, rootPid: pid, mounts: mountedFromOutside(spec) };
   }
 
@@ -198,7 +198,7 @@ function safeToRun({ crun, toolFolder }: Toolbox): string[] {
 }
 
 /** An unusual kernel may refuse these settings; the sandbox starts anyway. */
-function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
+function boundIpcOrLog(pid: number, { id, size }: NewSandbox): void {
   try {
     boundIpc(pid, size.memoryMB);
   } catch (error) {
