@@ -1,7 +1,7 @@
 /**
- * Unties a disk from the folders that it was made over. An overlay with an index records the file handle of the lower
- * file for each changed one, and refuses other lowers, or silently shows no lower file at all. Without these records it
- * accepts a copy of the lowers.
+ * Removes the references of a disk to the lower folders that it was made over. An overlay with an index records the
+ * file handle of the lower file for each changed one, and refuses other lowers, or silently shows no lower file at all.
+ * Without these records it accepts a copy of the lowers.
  */
 import { closeSync, constants, lstatSync, openSync, readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * Disk images without their holes. restic reads holes as zeros, ten gibibytes for each disk. The parts that hold data
- * are put one after the other into a file, which shares their blocks where the filesystem can. A list beside it says
- * where they belong.
+ * Packs disk images without their holes. restic reads holes as zeros, ten gibibytes for each disk. The parts that hold
+ * data are put one after the other into a file, which shares their blocks where the filesystem can. A list beside it
+ * says where they belong.
  */
 import { closeSync, fstatSync, ftruncateSync, futimesSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { z } from "zod";

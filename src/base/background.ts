@@ -1,4 +1,4 @@
-/** Work that goes on after its caller has returned. It is tracked, so that a close or a test can wait for its end. */
+/** Tracks work that continues after its caller has returned, so that a close or a test can wait for its end. */
 import { described, type Log } from "./log.ts";
 
 export class Background {

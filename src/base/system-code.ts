@@ -1,4 +1,4 @@
-/** Which error of the system was thrown. */
+/** Reads the errno code, such as ENOENT, of a thrown error. */
 
 /** The system's error code (`ENOENT`), or an empty string for other errors. */
 export function systemCode(thrown: unknown): string {

@@ -149,7 +149,7 @@ export class BaseImages {
   async #withDisk({ record }: BuildSandbox, use: (disk: string) => Promise<void>): Promise<void> {
     const { checkpoints, checkpointing } = this.parts;
     const name = `disk-${record.id}`;
-    await checkpointing.write(record, name, { memory: false, temporary: true }, "goes on");
+    await checkpointing.write(record, name, { memory: false, temporary: true }, "keeps running");
     try {
       await use(checkpoints.read(name).folder.disk);
     } finally {

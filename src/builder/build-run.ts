@@ -1,7 +1,7 @@
 /** Runs one build from its base to its outcome. */
 import type { BuildOutcome } from "../contract/internal/host.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
-import { type Ends, FinishPhase } from "./finish-phase.ts";
+import { type BuildCleanup, FinishPhase } from "./finish-phase.ts";
 import { originKey } from "./layer-key.ts";
 import type { FetchFor } from "./registry/image-fetcher.ts";
 import { StepPhase } from "./step-phase.ts";
@@ -54,7 +54,7 @@ async function makeImage(
   base: Base,
   steps: StepPhase,
   finish: FinishPhase,
-  ends: Ends,
+  ends: BuildCleanup,
 ): Promise<{ made: Progress; image: string }> {
   await using used = new AsyncDisposableStack();
   const made = await steps.run(base, used);

@@ -150,7 +150,7 @@ export class BuildSandbox {
     signal.throwIfAborted();
     signal.removeEventListener("abort", this.#end);
     const options = { memory: true, signal, ...(owner === undefined ? {} : { owner }) };
-    await checkpointing.write(this.record, name, options, "goes on");
+    await checkpointing.write(this.record, name, options, "keeps running");
     signal.addEventListener("abort", this.#end);
     if (signal.aborted) this.#end();
   }

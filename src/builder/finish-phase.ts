@@ -14,7 +14,7 @@ const NOT_KEPT =
   "What the start command started cannot be kept, so each sandbox runs the start command when it is created";
 
 /** Cleanup at the end of a build: `holds` always, `undo` only after a failure. */
-export interface Ends {
+export interface BuildCleanup {
   holds: DisposableStack;
   undo: AsyncDisposableStack;
 }
@@ -26,7 +26,7 @@ export class FinishPhase {
   ) {}
 
   /** Makes an image of what the build wrote, unless it wrote nothing or the image exists. */
-  async keepImage(base: Base, made: Progress, ends: Ends): Promise<string> {
+  async keepImage(base: Base, made: Progress, ends: BuildCleanup): Promise<string> {
     const { images, results } = this.job.parts;
     if (made.diskKey === undefined && base.disk === undefined) return base.image;
     const known = this.job.isForced ? undefined : results.find(this.#imageKey(base, made));
@@ -40,7 +40,7 @@ export class FinishPhase {
     return await this.#addImage(base, sandbox, ends);
   }
 
-  async #addImage(base: Base, sandbox: BuildSandbox, { holds, undo }: Ends): Promise<string> {
+  async #addImage(base: Base, sandbox: BuildSandbox, { holds, undo }: BuildCleanup): Promise<string> {
     const { images, checkpoints, checkpointing } = this.job.parts;
     const { templateId, id: buildId, owner } = this.job.request;
     this.job.say("debug", "Writing the image");
@@ -49,7 +49,7 @@ export class FinishPhase {
     holds.use(images.hold(name));
     // A temporary clone of the disk. The build's ids are written after the last layer, so that layers do not contain
     // them.
-    await checkpointing.write(sandbox.record, name, { memory: false, temporary: true, owner }, "goes on");
+    await checkpointing.write(sandbox.record, name, { memory: false, temporary: true, owner }, "keeps running");
     try {
       const { disk } = checkpoints.folderOf(name);
       await images.add(name, { parent: base.image, disk, signal: this.job.signal });

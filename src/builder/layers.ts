@@ -85,7 +85,7 @@ export class Layers {
         owner,
         bytes: Math.max(0, bytesOf(disk) - this.#bytesOnDisk(before)),
       });
-      await this.checkpointing.write(record, key + DRAFT, { memory: false, owner, note }, "goes on");
+      await this.checkpointing.write(record, key + DRAFT, { memory: false, owner, note }, "keeps running");
       await this.checkpoints.rename(key + DRAFT, key);
     });
   }

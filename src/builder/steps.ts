@@ -34,7 +34,7 @@ export async function runStep(
     case "workdir":
       return await makeWorkdir(step, context, surroundings);
     case "user":
-      return await becomeUser(step, context, surroundings);
+      return await switchUser(step, context, surroundings);
   }
 }
 
@@ -78,7 +78,7 @@ async function makeWorkdir(
   return { ...context, workdir };
 }
 
-async function becomeUser(
+async function switchUser(
   { name, sudo }: Extract<BuildStep, { type: "user" }>,
   context: BuildContext,
   { sandbox }: StepSurroundings,

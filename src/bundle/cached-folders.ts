@@ -6,7 +6,7 @@ import { FETCH_IMAGE } from "../builder/registry/fetch-tools.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { belowFile } from "../images/image-folder.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
-import { makeImage, makeWhole } from "../setup/step.ts";
+import { makeAtomically, makeImage } from "../setup/step.ts";
 import { templateImages } from "../setup/template-image.ts";
 import { run } from "../system/command.ts";
 import { Toolbox } from "../system/toolbox.ts";
@@ -75,7 +75,7 @@ export async function unpackFolders(
       await run([...argv, folder], { timeoutMs: TAR_MS });
     };
     if (name.startsWith(IMAGES)) await unpackImage(from, cacheFolder, basename(name), unpack);
-    else await makeWhole(join(cacheFolder, name), unpack);
+    else await makeAtomically(join(cacheFolder, name), unpack);
   }
 }
 

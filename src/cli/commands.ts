@@ -382,7 +382,7 @@ export const COMMANDS: readonly Command[] = [
     usage: "backup within TARGET",
     options: BACKUP_OPTIONS,
     run: async ({ positionals: [target = ""], values: { init, keep } }) =>
-      (await import("./commands/backup.ts")).backupWithin(config(), target, {
+      (await import("./commands/backup.ts")).backupInNamespace(config(), target, {
         init: init === true,
         keep: textOf(keep),
       }),
@@ -399,7 +399,7 @@ export const COMMANDS: readonly Command[] = [
     usage: "restore within TARGET",
     options: BACKUP_OPTION,
     run: async ({ positionals: [target = ""], values }) =>
-      (await import("./commands/backup.ts")).restoreWithin(config(), target, textOf(values.backup)),
+      (await import("./commands/backup.ts")).restoreInNamespace(config(), target, textOf(values.backup)),
   },
   {
     usage: "verify TARGET",

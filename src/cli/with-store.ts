@@ -7,6 +7,7 @@ import { createIds } from "../control/ids.ts";
 import { openMigratedStore, type Store } from "../store/store.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { requireRoot } from "./prepare.ts";
+import { printList } from "./print-list.ts";
 import type { Config } from "./settings/config.ts";
 
 /** Throws Fault 409 for a store of an earlier version: it may be that of a server that runs. */
@@ -27,10 +28,14 @@ export async function withStore<T>(
   }
 }
 
-/** Prints the lines that `work` returns. */
-export function printFromStore(config: Config, work: (store: Store) => Promise<readonly string[]>): Promise<number> {
+/** Prints the lines that `work` returns, or `ifEmpty` if there are none. */
+export function printFromStore(
+  config: Config,
+  work: (store: Store) => Promise<readonly string[]>,
+  ifEmpty?: string,
+): Promise<number> {
   return withStore(config, async (store) => {
-    for (const line of await work(store)) console.log(line);
+    printList(await work(store), ifEmpty);
     return 0;
   });
 }

@@ -25,7 +25,7 @@ export interface EgressPolicy {
   privateRanges?: readonly string[];
   /**
    * Patterns of names with header rules. For TLS to such a name on port 443 the relay terminates TLS and asks for the
-   * headers of each request (`rule-asked`). A rule grants no access by itself. Absent: none.
+   * headers of each request (`rule-requested`). A rule grants no access by itself. Absent: none.
    */
   ruleNames?: readonly string[];
 }

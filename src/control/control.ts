@@ -209,7 +209,7 @@ function assemble(services: ControlServices) {
   const housekeeping = new Housekeeping({
     ...parts,
     endAbandonedBuilds: () => builds.unstarted.endAbandoned(),
-    imagesInHand: () => builds.imagesInHand,
+    newImages: () => builds.newImages,
     discard: (checkpoints) => lifecycle.discard(checkpoints),
   });
   const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };

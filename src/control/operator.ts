@@ -3,7 +3,7 @@ import { Fault } from "../contract/fault.ts";
 import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import { type AuditLog, commandOrigin } from "./audit/audit.ts";
-import { starting } from "./http/caller.ts";
+import { notReady } from "./http/caller.ts";
 import type { Lifecycle } from "./lifecycle/lifecycle.ts";
 import type { IdentityIssuer } from "./secrets/identity-issuer.ts";
 import type { Rotation, SecretsKeys } from "./secrets/secrets-keys.ts";
@@ -47,7 +47,7 @@ export class Operator {
   }
 
   #requireReady(): void {
-    if (!this.services.isReady()) throw starting();
+    if (!this.services.isReady()) throw notReady();
   }
 
   async #change(act: string, id: string, work: (team: Team) => Promise<void>): Promise<void> {

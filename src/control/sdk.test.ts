@@ -251,7 +251,7 @@ describe("the JS SDK", () => {
       "api.example.com": [{ transform: { headers: { Authorization: `Bearer \${e2b.secrets.open_ai}` } } }],
     };
     expect((await sandbox.getInfo()).network?.rules).toEqual(shown);
-    const ask = () => fixture.host.askRule(sandbox.sandboxId, "api.example.com", "api.example.com");
+    const ask = () => fixture.host.requestRule(sandbox.sandboxId, "api.example.com", "api.example.com");
     expect(await ask()).toEqual({ headers: [["Authorization", "Bearer planted-3"]] });
     await sandbox.updateNetwork({ rules: new Map([["b.test", [{ transform: { headers: { A: "b" } } }]]]) });
     expect((await sandbox.getInfo()).network?.rules).toEqual({ "b.test": [{ transform: { headers: { A: "b" } } }] });

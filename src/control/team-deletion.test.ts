@@ -395,6 +395,6 @@ for (const { title, missing, fresh } of bothEngines()) {
     expect([other.host.running, [...other.host.volumes]]).toEqual([[], []]);
     expect(await other.store.templates.everById(tenant.names.templateID)).toBeUndefined();
     expect(await other.store.webhooks.of(teamID)).toEqual([]);
-    expect(await other.store.teamRemnants.removeSome(teamID, 1)).toBe(0);
+    expect(await other.store.teamLeftovers.removeSome(teamID, 1)).toBe(0);
   });
 }

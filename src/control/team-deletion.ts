@@ -101,7 +101,7 @@ export class TeamDeletion {
       if (left > 0) throw notYet(`${left} of its volumes`);
       await uploads.removeAllOf(id);
       await activity.forgetTeam(id);
-      while ((await store.teamRemnants.removeSome(id, ROWS_PER_STEP)) > 0);
+      while ((await store.teamLeftovers.removeSome(id, ROWS_PER_STEP)) > 0);
       await this.#removeRow(team);
       log.write({ level: "info", event: "team deleted", team: team.slug });
     }
@@ -114,7 +114,7 @@ export class TeamDeletion {
       // A request that began before the deletion may have added something in the meantime.
       const left = (await tables.volumes.allOf(id)).length + (await tables.templates.idsOfTeam(id)).length;
       if (left > 0) throw notYet(`${left} of its volumes and templates`);
-      await tables.teamRemnants.orphan(id);
+      await tables.teamLeftovers.orphan(id);
       await tables.people.removeTeam(id);
       await record(tables, { clock, ids, origin: { ...GONE } }, { teamId: id, object: `team ${slug}` });
     });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { SeededRandom } from "../base/testing/fuzz.ts";
 import { SEED } from "../base/testing/seed.ts";
 import { bareQuery, type DnsQuestion, questionOf, REFUSAL, readQuery, refusalOf } from "./dns-message.ts";
-import { EgressJudge } from "./egress-judge.ts";
+import { EgressMatcher } from "./egress-matcher.ts";
 import { answerHead, dnsQuery, words } from "./testing/dns-query.ts";
 
 const FUZZED = 20_000;
@@ -105,7 +105,7 @@ test("additional records and options of a query are removed, except the response
 /** Damage of every kind to good questions. A name is read independently of the code under test. */
 test("no damaged message passes as an allowed name or ends the relay", () => {
   const random = new SeededRandom(SEED);
-  const judge = new EgressJudge({
+  const matcher = new EgressMatcher({
     allowRanges: [],
     allowNames: ["allowed.test", "*.wild.test"],
     denyRanges: ["0.0.0.0/0"],
@@ -123,7 +123,7 @@ test("no damaged message passes as an allowed name or ends the relay", () => {
     expect(answerHead(refusalOf(cut, reason)).code).toBe(reason);
     if (typeof question === "number") continue;
     expect(questionOf(bareQuery(cut, question))?.equals(question.bytes)).toBe(true);
-    if (!judge.mayAsk(question.name)) continue;
+    if (!matcher.mayResolve(question.name)) continue;
     allowed += 1;
     const spelt = question.bytes.subarray(0, -4).toString("latin1").toLowerCase();
     expect(spelt === "\x07allowed\x04test\0" || spelt.endsWith("\x04wild\x04test\0")).toBe(true);

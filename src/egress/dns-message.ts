@@ -1,5 +1,5 @@
 /**
- * Reads a sandbox's DNS message (RFC 1035) without trusting it. A message is one question that the policy can judge by
+ * Reads a sandbox's DNS message (RFC 1035) without trusting it. A message is one question that the policy can match by
  * its name, or it gets a refusal or no reply at all.
  */
 const HEADER_BYTES = 12;

@@ -9,7 +9,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { KeyedLimit } from "../base/keyed-limit.ts";
 import { bareQuery, type DnsQuestion, questionOf, REFUSAL, readQuery, refusalOf, withId } from "./dns-message.ts";
 import { dnsMessages, framed } from "./dns-stream.ts";
-import type { EgressJudge } from "./egress-judge.ts";
+import type { EgressMatcher } from "./egress-matcher.ts";
 
 /** Maximum queries in flight, in total and per sandbox. Beyond the total, the oldest query is dropped. */
 const DNS_QUERIES_MAX = 1024;
@@ -30,7 +30,7 @@ const FALLBACK = "1.1.1.1";
 const DNS_PORT = 53;
 
 type Listener = Bun.udp.Socket<"buffer">;
-type JudgeOf = (source: string) => Pick<EgressJudge, "mayAsk"> | undefined;
+type MatcherOf = (source: string) => Pick<EgressMatcher, "mayResolve"> | undefined;
 /** The resolver's response; undefined: none, or none in time. */
 type Upstream = (query: Buffer, question: Buffer) => Promise<Buffer | undefined>;
 
@@ -51,12 +51,12 @@ export class DnsRelay {
   private constructor(
     readonly address: string,
     readonly resolver: () => string,
-    readonly judgeOf: JudgeOf,
+    readonly matcherOf: MatcherOf,
   ) {}
 
-  /** `resolver` overrides the host's resolver. A sandbox without a judge may ask for every name. */
-  static async open(address: string, resolver: string | undefined, judgeOf: JudgeOf): Promise<DnsRelay> {
-    const relay = new DnsRelay(address, resolver === undefined ? machineResolver() : () => resolver, judgeOf);
+  /** `resolver` overrides the host's resolver. A sandbox without a matcher may ask for every name. */
+  static async open(address: string, resolver: string | undefined, matcherOf: MatcherOf): Promise<DnsRelay> {
+    const relay = new DnsRelay(address, resolver === undefined ? machineResolver() : () => resolver, matcherOf);
     relay.#listener = await Bun.udpSocket({
       hostname: address,
       port: DNS_PORT,
@@ -106,22 +106,22 @@ export class DnsRelay {
     const question = readQuery(message);
     if (question === undefined) return undefined;
     if (typeof question === "number") return refusalOf(message, question);
-    if (!this.#mayAsk(source, question)) {
+    if (!this.#mayResolve(source, question)) {
       this.onDecision("forbidden");
       return refusalOf(message, REFUSAL.refused);
     }
-    const query = this.judgeOf(source) === undefined ? message : bareQuery(message, question);
+    const query = this.matcherOf(source) === undefined ? message : bareQuery(message, question);
     const answer = await upstream(query, question.bytes);
     this.onDecision(answer === undefined ? "silent" : "allowed");
     if (answer === undefined) return undefined;
     // The policy may have changed while the query was in flight.
-    if (!this.#mayAsk(source, question)) return refusalOf(message, REFUSAL.refused);
+    if (!this.#mayResolve(source, question)) return refusalOf(message, REFUSAL.refused);
     return withId(answer, message.readUInt16BE(0));
   }
 
-  #mayAsk(source: string, { name, isInternet }: DnsQuestion): boolean {
-    const judge = this.judgeOf(source);
-    return judge === undefined || (isInternet && judge.mayAsk(name));
+  #mayResolve(source: string, { name, isInternet }: DnsQuestion): boolean {
+    const matcher = this.matcherOf(source);
+    return matcher === undefined || (isInternet && matcher.mayResolve(name));
   }
 
   async #askByDatagram(query: Buffer, question: Buffer): Promise<Buffer | undefined> {
@@ -154,7 +154,7 @@ export class DnsRelay {
     }
   }
 
-  /** Long responses use TCP. The relay reads message by message, one at a time, because it judges each of them. */
+  /** Long responses use TCP. The relay reads message by message, one at a time, because it checks each of them. */
   #listenTcp(): Server {
     const server = createServer({ allowHalfOpen: true }, (client) => {
       const source = client.remoteAddress ?? "";

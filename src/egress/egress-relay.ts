@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { boundedLines } from "../base/bounded-lines.ts";
 import type { CountsByName } from "../base/event-counts.ts";
 import { described, type Log } from "../base/log.ts";
-import { sendTo } from "../base/program-input.ts";
+import { writeToStdin } from "../base/program-stdin.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { EgressPolicy, RuleAnswer } from "../contract/internal/host.ts";
@@ -25,8 +25,8 @@ import {
   type RelayReply,
   type RelayRequest,
   type RelayStart,
-  type RuleAsked,
   type RuleCertificate,
+  type RuleRequest,
 } from "./relay-messages.ts";
 import { RuleCertificates } from "./rule-certificates.ts";
 import { UnsentAnswers } from "./unsent-answers.ts";
@@ -77,7 +77,7 @@ interface RuleOptions {
   /** Authorities that may certify sites, in PEM; null: those that the runtime brings. */
   roots: string | null;
   /** A request needs the headers of its rule: reply with `answerRule`. */
-  onAsked(asked: RuleAsked): void;
+  onRuleRequest(asked: RuleRequest): void;
 }
 
 interface PendingRequest {
@@ -142,7 +142,7 @@ export class EgressRelay {
     await inTime(this.#request({ do: "close-ranges", ranges }));
   }
 
-  /** Replies to `onAsked`. An unknown question is success: the request has ended, or the relay has. */
+  /** Replies to `onRuleRequest`. An unknown question is success: the request has ended, or the relay has. */
   answerRule(question: string, answer: RuleAnswer): void {
     const [source = "", asked = ""] = question.split(" ");
     this.#answer(source, asked, answer);
@@ -201,7 +201,7 @@ export class EgressRelay {
 
   /** Resolves when the pipe has taken it. If the relay is ending, its successor gets all policies again. */
   async #write(line: string): Promise<void> {
-    if (this.#child !== undefined) await sendTo(this.#child.stdin, line).catch(() => undefined);
+    if (this.#child !== undefined) await writeToStdin(this.#child.stdin, line).catch(() => undefined);
   }
 
   /**
@@ -284,7 +284,7 @@ export class EgressRelay {
         if ("asked" in reply) {
           const { asked } = reply;
           // The answer counts as one of this sandbox.
-          this.options.rules?.onAsked({ ...asked, question: `${asked.source} ${asked.question}` });
+          this.options.rules?.onRuleRequest({ ...asked, question: `${asked.source} ${asked.question}` });
         }
         if ("certify" in reply) {
           const { question, source, host } = reply.certify;

@@ -43,14 +43,14 @@ export interface RuleStart {
 }
 
 /** A request to a name with a header rule, from the sandbox with the address `source`. */
-export interface RuleAsked {
+export interface RuleRequest {
   question: string;
   source: string;
   pattern: string;
   host: string;
 }
 
-export type RuleQuestion = { asked: RuleAsked } | { certify: Omit<RuleAsked, "pattern"> };
+export type RuleQuestion = { asked: RuleRequest } | { certify: Omit<RuleRequest, "pattern"> };
 
 /**
  * `decisions`: outcomes of connections since the last such message. `trouble`: why connections of the sandbox with this

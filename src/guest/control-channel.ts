@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { kernelUuid } from "../base/kernel-random.ts";
 import { Fault } from "../contract/fault.ts";
 import {
+  AUTHORITY_READ_HEADER,
   CONTROL_PREFIX,
   CONTROL_SECRET_HEADER,
   type ForwardAnswer,
@@ -127,7 +128,7 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   // but no process can read it yet, and the first process start updates it.
   if (known !== "") meminfoFile.write();
   if (fresh.sandboxId !== "") collectLater();
-  return new Response(null, { status: 204 });
+  return new Response(null, { status: 204, headers: { [AUTHORITY_READ_HEADER]: "1" } });
 }
 
 /**

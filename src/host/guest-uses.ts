@@ -1,4 +1,4 @@
-/** Which guests and images sandboxes and checkpoints of this server, and sandboxes of others, need. */
+/** Finds the guests and images that sandboxes and checkpoints of this server, and sandboxes of others, need. */
 import type { GuestUses } from "../images/guest-folders.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { GuestPages } from "../sandbox/guest-link/guest-pages.ts";

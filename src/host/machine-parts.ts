@@ -82,7 +82,7 @@ export async function openParts(options: MachineOptions) {
   }
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
   const ruleAuthority = await RuleAuthority.open(data.path);
-  await network.open(({ onRuleAsked, ...about }) =>
+  await network.open(({ onRuleRequest, ...about }) =>
     EgressRelay.open({
       ...about,
       folder: data.runFolder,
@@ -90,12 +90,12 @@ export async function openParts(options: MachineOptions) {
         leafKeyPem: ruleAuthority.leafKeyPem,
         certificateFor: (name) => ruleAuthority.certificateFor(name),
         roots: trustedRoots(process.env),
-        onAsked: onRuleAsked,
+        onRuleRequest,
       },
       log: stderrLog,
     }),
   );
-  const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
+  const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.matcherOf(source));
   const runtimes = new Runtimes(options.runtime ?? "crun", {
     crun: await CrunRuntime.open(toolbox, data, mounts),
     runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),

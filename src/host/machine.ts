@@ -27,14 +27,14 @@ import type {
   StoredImages,
   Usage,
 } from "../contract/internal/host.ts";
-import type { RuleAsked } from "../egress/relay-messages.ts";
+import type { RuleRequest } from "../egress/relay-messages.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Leftovers } from "../sandbox/cleanup.ts";
 import { Endings } from "../sandbox/endings.ts";
 import { GuestJournals } from "../sandbox/guest-link/guest-journal.ts";
 import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
 import { type MemoryReserve, MemoryWatch } from "../sandbox/memory-watch.ts";
-import { openPool } from "../sandbox/pool/open-pool.ts";
+import { openReadyPool } from "../sandbox/pool/open-pool.ts";
 import type { PoolReport } from "../sandbox/pool/pool-report.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import { QueueWatch } from "../sandbox/queue-watch.ts";
@@ -85,7 +85,7 @@ export class Machine implements Host {
     const { network, mounts } = parts;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     network.onTrouble = (address, message) => this.#running.emitTrouble(address, message);
-    network.onRuleAsked = (asked) => this.#askRule(asked);
+    network.onRuleRequest = (asked) => this.#forwardRuleRequest(asked);
     this.#pages = new GuestPages(mounts);
     this.#endings = new Endings({ ...parts, data }, options.endWithinMs);
     this.#checkpointing = new Checkpointing({ ...parts, data });
@@ -100,7 +100,7 @@ export class Machine implements Host {
     });
     this.#merging = new KsmdControl({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });
     const makers = { ...options, ...parts, running: this.#running, starting: this.#starting };
-    this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
+    this.#pool = openReadyPool({ ...makers, discard: (id) => this.destroy(id) });
     this.#sandboxes = new TemplateSandboxes({
       ...makers,
       pool: this.#pool,
@@ -197,7 +197,7 @@ export class Machine implements Host {
       this.#journals.unfollow(id);
       try {
         await guest.settle();
-        await this.#checkpointing.write(record, name, options, "goes on");
+        await this.#checkpointing.write(record, name, options, "keeps running");
       } finally {
         if (this.#running.has(id)) this.#journals.follow(id, guest);
       }
@@ -269,7 +269,7 @@ export class Machine implements Host {
       this.#running.add(record);
       this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
       this.#merging.note(record.kind);
-      // The server may have been killed before the guest was told, or have another authority now.
+      // The server may have been killed before it configured the guest, or have another authority now.
       void this.#turns.run(record.id, () => this.#setTrust(record));
       this.#pages
         .hold(record.guestFolder)
@@ -360,10 +360,10 @@ export class Machine implements Host {
     }
   }
 
-  /** Nothing above the host knows a sandbox before it is announced. */
-  #askRule({ question, source, pattern, host }: RuleAsked): void {
+  /** Fails the request of a sandbox that is not announced yet: nothing above the host knows it. */
+  #forwardRuleRequest({ question, source, pattern, host }: RuleRequest): void {
     const id = this.#running.announcedAt(source);
-    if (id !== undefined) this.#running.emit({ kind: "rule-asked", question, id, pattern, host });
+    if (id !== undefined) this.#running.emit({ kind: "rule-requested", question, id, pattern, host });
     else
       this.parts.network.answerRule(question, { failure: `header rule "${pattern}": the sandbox is still starting` });
   }
@@ -381,10 +381,10 @@ export class Machine implements Host {
       .catch((error) => logFailure("a sandbox that did not start could not be removed", error, leftovers.id));
   }
 
-  /** Never throws: without trust, requests to names with rules fail, and the rules hold all the same. */
+  /** Never throws: without trust, requests to names with rules fail, and the rules still apply. */
   async #setTrust({ id, egress }: SandboxRecord): Promise<void> {
     await this.#starting.setTrust(id, egress).catch((error) => {
-      logFailure("a guest could not be told whether its programs trust the authority of header rules", error, id);
+      logFailure("the certificate of header rules could not be changed in a guest", error, id);
       const message = "The certificate of the header rules could not be added or removed: the runtime did not respond";
       this.#running.emit({ kind: "trouble", id, message });
     });

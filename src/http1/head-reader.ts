@@ -220,7 +220,7 @@ export function declaredLength(headers: HeaderLines, name: "request" | "response
   const codings = headers.count("transfer-encoding");
   const lengths = headers.count("content-length");
   if (codings + lengths === 0) return "untold";
-  if (codings + lengths > 1) throw new BadHead(400, `The length of the ${name}'s body is told more than once`);
+  if (codings + lengths > 1) throw new BadHead(400, `The length of the ${name}'s body is given more than once`);
   if (codings === 1) {
     if (headers.get("transfer-encoding")?.toLowerCase() === "chunked") return "chunked";
     throw new BadHead(501, `The Transfer-Encoding of the ${name} is not "chunked", which is the only one supported`);

@@ -13,7 +13,7 @@ interface Offer {
   spares: number;
 }
 
-export function offers(runFolder: string): Offer[] {
+export function offeredLanguages(runFolder: string): Offer[] {
   const installed = [rLanguage(runFolder), java()].filter((language) => language !== undefined);
   return [
     { language: pythonLanguage(runFolder), isOpen: true, spares: 1 },

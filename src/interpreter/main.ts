@@ -4,7 +4,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Contexts } from "./contexts.ts";
 import { Kernels } from "./kernels.ts";
-import { offers } from "./languages.ts";
+import { offeredLanguages } from "./languages.ts";
 import { ownSandbox } from "./sandbox-facts.ts";
 import { interpreterServer } from "./server.ts";
 
@@ -16,7 +16,7 @@ const WARM_FILE = join(RUN_FOLDER, "warm");
 
 await rm(RUN_FOLDER, { recursive: true, force: true });
 await mkdir(RUN_FOLDER, { recursive: true, mode: 0o700 });
-const offered = offers(RUN_FOLDER);
+const offered = offeredLanguages(RUN_FOLDER);
 const spares = new Map(offered.map(({ language, spares }) => [language, spares]));
 const kernels = new Kernels(spares, ownSandbox);
 const contexts = new Contexts(

@@ -11,7 +11,7 @@ import { FrontDoor, MCP_PORT } from "./front-door.ts";
 import { Gateway } from "./gateway.ts";
 import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { LOG_FILE, LogFile } from "./log-file.ts";
-import { endFormerGateway, recordGateway } from "./previous-gateway.ts";
+import { endPreviousGateway, recordGateway } from "./previous-gateway.ts";
 import { fetchRepository, installRepository } from "./servers/repository.ts";
 import { giveToUser, USER } from "./servers/run-as-user.ts";
 
@@ -50,7 +50,7 @@ async function serve(plans: readonly ServerPlan[], token: string, log: LogFile):
   await gateway.start(signal);
   const door = new FrontDoor(gateway, accessToken(token));
   try {
-    await endFormerGateway();
+    await endPreviousGateway();
     const server = listen(door);
     endOnSignal(async () => {
       server.stop();

@@ -16,17 +16,17 @@ export async function recordGateway(): Promise<void> {
   await writeFile(PID_FILE, `${process.pid}`, { mode: 0o600 });
 }
 
-export async function endFormerGateway(): Promise<void> {
+export async function endPreviousGateway(): Promise<void> {
   const pid = Number(readText(PID_FILE));
   if (!isGateway(pid)) return;
-  tellToEnd(pid);
+  sendSigterm(pid);
   for (let waitedMs = 0; isGateway(pid); waitedMs += FORMER_GATEWAY_POLL_MS) {
     if (waitedMs > FORMER_GATEWAY_END_MS) throw new Fault(503, `the gateway before this one, ${pid}, does not end`);
     await Bun.sleep(FORMER_GATEWAY_POLL_MS);
   }
 }
 
-function tellToEnd(pid: number): void {
+function sendSigterm(pid: number): void {
   try {
     process.kill(pid, "SIGTERM");
   } catch (error) {

@@ -1,7 +1,7 @@
 /**
  * Writes checkpoints of running sandboxes, stage by stage:
  *
- *   1. stop     no process runs                         undo: the sandbox runs on
+ *   1. stop     no process runs                         undo: the sandbox keeps running
  *   2. write    the runtime writes the memory           undo: the same
  *   3. clone    the disk is flushed and cloned          undo: the same
  *   4. release  the cgroup alone keeps it frozen        undo: thaw it
@@ -67,7 +67,7 @@ interface WriteOptions extends CheckpointOptions {
 }
 
 /** The state of the sandbox after the checkpoint. */
-type AfterCheckpoint = "stays frozen" | "goes on";
+type AfterCheckpoint = "stays frozen" | "keeps running";
 
 interface Writing {
   record: SandboxRecord;
@@ -82,7 +82,7 @@ export class Checkpointing {
 
   constructor(readonly parts: CheckpointingParts) {}
 
-  /** When it throws, the sandbox runs on and there is no checkpoint. */
+  /** When it throws, the sandbox keeps running and there is no checkpoint. */
   async write(record: SandboxRecord, name: string, options: WriteOptions, after: AfterCheckpoint): Promise<void> {
     const { checkpoints, runtimes } = this.parts;
     // Before queueing, so that a rejected checkpoint holds no place.
@@ -144,7 +144,7 @@ export class Checkpointing {
       stopped.givenUp.throwIfAborted();
       throw cause;
     }
-    if (after === "goes on") await this.#unfreeze(record);
+    if (after === "keeps running") await this.#unfreeze(record);
     options.signal?.throwIfAborted();
     await finishing;
   }
@@ -212,7 +212,7 @@ export class Checkpointing {
   async #seal({ record, options, after, draft }: Writing): Promise<SealedImage | undefined> {
     if (!options.memory) return undefined;
     // The sandbox itself continues, so only copies will start from this image.
-    if (after === "goes on") await this.parts.runtimes.of(record.wall).wipeForCopies?.(draft.memory);
+    if (after === "keeps running") await this.parts.runtimes.of(record.wall).wipeForCopies?.(draft.memory);
     return await (options.temporary ? listImage(draft) : sealImage(draft));
   }
 

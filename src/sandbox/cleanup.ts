@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import type { RuntimeName } from "../contract/runtime-name.ts";
 import type { Disks } from "../images/disk/disks.ts";
-import { emptyingOf } from "../system/cgroup/memory-in-use.ts";
+import { reclaimFileOf } from "../system/cgroup/memory-in-use.ts";
 import { endCgroup } from "../system/cgroup/removal.ts";
 import { attempt } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
@@ -13,7 +13,7 @@ import type { Network } from "./network/network.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 
 /** Timeout for the kernel to reclaim page cache from a cgroup that is about to be removed. */
-const MEMORY_EMPTY_MS = scaled(2_000);
+const MEMORY_RECLAIM_MS = scaled(2_000);
 
 export interface CleanupParts {
   data: DataFolder;
@@ -71,7 +71,7 @@ async function removeFromMachine(
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
   // After the disk is removed, so that its dirty pages need no writing.
-  await emptyMemory(cgroup);
+  await reclaimMemory(cgroup);
   await runtimes.remove(id, withinMs, wall);
   await rm(folder, { recursive: true, force: true });
 }
@@ -79,12 +79,14 @@ async function removeFromMachine(
 /**
  * Page cache of files that this sandbox read first stays charged to its cgroup, and keeps the kernel's cgroup
  * structures alive for as long as other processes use those files. The kernel reclaims for as long as it finds pages,
- * so a separate process with a timeout asks for it, not a thread of the server.
+ * so a separate process with a timeout requests it, not a thread of the server.
  */
-async function emptyMemory(cgroup: string): Promise<void> {
-  const emptying = emptyingOf(cgroup);
-  if (emptying === undefined) return;
-  const write = ["/bin/sh", "-c", 'echo "$2" > "$1"', "sh", emptying.file, emptying.text];
+async function reclaimMemory(cgroup: string): Promise<void> {
+  const reclaim = reclaimFileOf(cgroup);
+  if (reclaim === undefined) return;
+  const write = ["/bin/sh", "-c", 'echo "$2" > "$1"', "sh", reclaim.file, reclaim.text];
   // Pages that remain are freed together with their other users.
-  await attempt(write, { timeoutMs: MEMORY_EMPTY_MS, name: "emptying a cgroup" }).catch(() => undefined);
+  await attempt(write, { timeoutMs: MEMORY_RECLAIM_MS, name: "reclaiming the memory of a cgroup" }).catch(
+    () => undefined,
+  );
 }

@@ -75,14 +75,15 @@ export class QueueWatch {
     let looked = 0;
     // `sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
     for (const { id, pid } of this.sandboxes()) {
-      const reason = offenceOf(this.queued(pid));
+      const reason = exceededLimit(this.queued(pid));
       if (reason !== undefined) this.end(id, reason);
       if (++looked % QUEUE_CHECK_TURN === 0) await Bun.sleep(0);
     }
   }
 }
 
-export function offenceOf({ sockets, bytes }: Queued): string | undefined {
+/** The limit that the sandbox exceeds, as the reason of its end; undefined: none. */
+export function exceededLimit({ sockets, bytes }: Queued): string | undefined {
   if (bytes > QUEUED_PER_SANDBOX_MAX_BYTES) {
     const limit = `the limit is ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB`;
     return `its netlink, ping and UDP sockets held ${Math.round(bytes / MIB)} MiB of uncounted kernel memory; ${limit}`;

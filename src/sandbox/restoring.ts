@@ -1,6 +1,6 @@
 /**
  * Restores a running sandbox from a checkpoint with memory, in this order: slot and ids → network rules and disk, while
- * the restore tool starts → runtime.restore (connects the network) → record → go.
+ * the restore tool starts → runtime.restore (connects the network) → record → the processes run.
  */
 import { Fault } from "../contract/fault.ts";
 import type { RuntimeName } from "../contract/internal/host.ts";

@@ -1,6 +1,6 @@
 /** Socket queues of real sockets, in the test's own network namespace. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { offenceOf, QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "./queue-watch.ts";
+import { exceededLimit, QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "./queue-watch.ts";
 import { kernelMemoryBytes, queuedIn } from "./socket-queues.ts";
 
 /** Sends messages of unknown type to the kernel, which acknowledges each; the acknowledgements stay unread. */
@@ -80,7 +80,7 @@ test.each([
   [8, QUEUED_PER_SANDBOX_MAX_BYTES + 8 * 1024 * 1024, "held 40 MiB of uncounted kernel memory; the limit is 32 MiB"],
   [5000, 0, "had 5000 netlink and ping sockets open; the limit is 4096"],
 ])("%p sockets with %p bytes", (sockets, bytes, words) => {
-  const reason = offenceOf({ sockets, bytes });
+  const reason = exceededLimit({ sockets, bytes });
   if (words === undefined) expect(reason).toBeUndefined();
   else expect(reason).toContain(words);
 });

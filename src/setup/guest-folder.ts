@@ -13,7 +13,7 @@ import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../images/guest-layout.ts";
 import { run } from "../system/command.ts";
 import { architecture, type Toolbox } from "../system/toolbox.ts";
 import { guestSources, sourcesOf } from "./guest-sources.ts";
-import { makeWhole, type SetupStep } from "./step.ts";
+import { makeAtomically, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const COMPILER = join(import.meta.dir, "compile-guest-program.ts");
@@ -81,7 +81,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
     title: "the guest daemon",
     done: () => chooseGuest(target),
     make: (progress) =>
-      makeWhole(target, async (folder) => {
+      makeAtomically(target, async (folder) => {
         const bin = join(folder, "bin");
         const lib = join(folder, "lib");
         for (const name of HIDDEN_IN_PROC) await mkdir(join(folder, "empty", name), { recursive: true });

@@ -17,11 +17,11 @@ export async function makeImage(
   fill: (folder: string) => Promise<void>,
 ): Promise<void> {
   noteImage(cacheFolder, image);
-  await makeWhole(imageFolder(cacheFolder, image), fill);
+  await makeAtomically(imageFolder(cacheFolder, image), fill);
 }
 
 /** Fills a folder beside `target` and moves it into place only when it is complete. */
-export async function makeWhole(target: string, fill: (folder: string) => Promise<void>): Promise<void> {
+export async function makeAtomically(target: string, fill: (folder: string) => Promise<void>): Promise<void> {
   const unfinished = `${target}.unfinished`;
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(dirname(target), { recursive: true });

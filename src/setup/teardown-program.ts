@@ -1,7 +1,7 @@
 /** The part of a teardown that runs inside the mount namespace: ends every sandbox and releases the disks. */
 import { Machine } from "../host/machine.ts";
 import { dropImageMarks } from "../images/cached-images.ts";
-import { isPoolBroken, releasePool } from "../images/disk/pool.ts";
+import { isDiskPoolBroken, releaseDiskPool } from "../images/disk/disk-pool.ts";
 import { dropGuestMarks } from "../images/guest-folders.ts";
 import { removeCgroups } from "../system/cgroup/removal.ts";
 import { attempt } from "../system/command.ts";
@@ -13,9 +13,9 @@ const data = new DataFolder(dataPath);
 data.lock();
 data.makeRunFolder();
 try {
-  if (isPoolBroken(data.path)) {
+  if (isDiskPoolBroken(data.path)) {
     await removeCgroups(data.cgroup);
-    await releasePool(data.path);
+    await releaseDiskPool(data.path);
   }
   const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined });
   const { checkpoints, images } = machine.parts;

@@ -8,7 +8,7 @@ import { join, relative } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import type { Toolbox } from "../system/toolbox.ts";
 import { fetchDebian } from "./fetching.ts";
-import { makeWhole, type SetupStep } from "./step.ts";
+import { makeAtomically, type SetupStep } from "./step.ts";
 
 /** The oldest Debian suite whose CRIU (≥ 4.2) can checkpoint TCP sockets on kernels from 6.16 on. */
 const TOOLS_SUITE = "forky";
@@ -27,11 +27,11 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
     title: "crun and CRIU",
     done: () => toolbox.ready,
     make: (progress) =>
-      makeWhole(toolbox.toolFolder, async (folder) => {
+      makeAtomically(toolbox.toolFolder, async (folder) => {
         await extractPackages(folder, PACKAGES, mirror, progress);
         const placed = (path: string) => join(folder, relative(toolbox.toolFolder, path));
         await mkdir(placed(toolbox.binFolder), { recursive: true });
-        for (const [path, lines] of standIns(toolbox)) {
+        for (const [path, lines] of wrapperScripts(toolbox)) {
           await writeFile(placed(path), `#!${lines}\n`);
           await chmod(placed(path), 0o755);
         }
@@ -44,7 +44,9 @@ export function runscFolderStep(toolbox: Toolbox, mirror: string | undefined): S
     title: "runsc",
     done: () => existsSync(toolbox.runsc),
     make: (progress) =>
-      makeWhole(toolbox.runscFolder, (folder) => extractPackages(folder, ["runsc"], mirror, progress, RUNSC_SUITE)),
+      makeAtomically(toolbox.runscFolder, (folder) =>
+        extractPackages(folder, ["runsc"], mirror, progress, RUNSC_SUITE),
+      ),
   };
 }
 
@@ -53,7 +55,7 @@ export function resticFolderStep({ resticFolder }: Toolbox, mirror: string | und
     title: "restic",
     done: () => existsSync(resticFolder),
     make: (progress) =>
-      makeWhole(resticFolder, (folder) => extractPackages(folder, ["restic"], mirror, progress, RESTIC_SUITE)),
+      makeAtomically(resticFolder, (folder) => extractPackages(folder, ["restic"], mirror, progress, RESTIC_SUITE)),
   };
 }
 
@@ -75,7 +77,7 @@ export async function extractPackages(
 }
 
 /** Shell scripts that replace programs which crun and CRIU start by a plain name. */
-function standIns({ binFolder, criu }: Toolbox): [path: string, lines: string][] {
+function wrapperScripts({ binFolder, criu }: Toolbox): [path: string, lines: string][] {
   return [
     // crun starts CRIU by this name.
     [join(binFolder, "criu"), `/bin/sh\nexec ${criu.join(" ")} "$@"`],

@@ -4,7 +4,7 @@ import { Fault } from "../contract/fault.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, joined, type Row, type Statement } from "./statement.ts";
 
-export { type Engine, type Outlasts, type Row, type SqlPart, type Statement, sqlPart } from "./statement.ts";
+export { type Durability, type Engine, type Row, type SqlPart, type Statement, sqlPart } from "./statement.ts";
 
 const POSTGRES_CONNECTIONS_MAX = 10;
 
@@ -19,9 +19,9 @@ export async function openEngine(url: string): Promise<Engine> {
 async function openPostgres(url: string): Promise<Engine> {
   const db = new SQL(url, { max: POSTGRES_CONNECTIONS_MAX });
   await db.connect();
-  const transaction: Engine["transaction"] = (work, outlasts) =>
+  const transaction: Engine["transaction"] = (work, durability) =>
     db.begin(async (tx) => {
-      if (outlasts === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
+      if (durability === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
       return await work(statementOn(tx));
     });
   return {

@@ -80,7 +80,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await secretUses.hostsOf("a", "i1", 9)).toSorted()).toEqual(["a.test", "b.test"]);
       await secretUses.removeBeyond("a", 1);
       expect(await secretUses.of("a", 0, 9)).toEqual([sum]);
-      while ((await store.teamRemnants.removeSome("team-1", 1)) > 0);
+      while ((await store.teamLeftovers.removeSome("team-1", 1)) > 0);
       expect([await secretUses.of("a", 0, 9), await store.secrets.countOf("team-1")]).toEqual([[], 0]);
     });
 

@@ -7,7 +7,15 @@ import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
 import { SerialQueue } from "../base/serial-queue.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { type Engine, joined, type Outlasts, type Result, type Row, type Statement, type Value } from "./statement.ts";
+import {
+  type Durability,
+  type Engine,
+  joined,
+  type Result,
+  type Row,
+  type Statement,
+  type Value,
+} from "./statement.ts";
 
 /** Space that the store reserves in its files for when the disk is full. */
 const STORE_ROOM_BYTES = 4 * 1024 * 1024;
@@ -42,36 +50,36 @@ class Sqlite implements Engine {
    */
   readonly #turns = new SerialQueue();
   /** The durability set on the connection; initially as opened. */
-  #outlasts: Outlasts = "machine";
+  #durability: Durability = "machine";
 
   constructor(private readonly db: Database) {}
 
   readonly sql: Statement = this.#statementThat("machine");
   readonly quick: Statement = this.#statementThat("server");
 
-  #statementThat(outlasts: Outlasts): Statement {
+  #statementThat(durability: Durability): Statement {
     return async (strings, ...values) => {
       const ask = () => {
         // A read needs no durability.
-        if (!READS.test(strings[0] ?? "")) this.#writeAs(outlasts);
+        if (!READS.test(strings[0] ?? "")) this.#writeAs(durability);
         return this.#ask(strings, values);
       };
       return this.#turns.isIdle ? ask() : await this.#turns.run(async () => ask());
     };
   }
 
-  transaction<T>(work: (sql: Statement) => Promise<T>, outlasts: Outlasts = "machine"): Promise<T> {
+  transaction<T>(work: (sql: Statement) => Promise<T>, durability: Durability = "machine"): Promise<T> {
     return this.#turns.run(async () => {
-      this.#writeAs(outlasts);
+      this.#writeAs(durability);
       return await this.#transact(work);
     });
   }
 
   /** Sets the pragma only on a change: most transactions follow one of the same kind. */
-  #writeAs(outlasts: Outlasts): void {
-    if (outlasts === this.#outlasts) return;
-    this.#do(outlasts === "server" ? QUICK : DURABLE);
-    this.#outlasts = outlasts;
+  #writeAs(durability: Durability): void {
+    if (durability === this.#durability) return;
+    this.#do(durability === "server" ? QUICK : DURABLE);
+    this.#durability = durability;
   }
 
   makeRoom(): Promise<void> {

@@ -28,7 +28,7 @@ export function sqlPart(strings: TemplateStringsArray, ...values: (Value | SqlPa
  * What a transaction survives once it is done: a crash of the machine, or only one of the server. The latter is written
  * without waiting for the disk, so a crash of the machine may lose its last moments.
  */
-export type Outlasts = "machine" | "server";
+export type Durability = "machine" | "server";
 
 export interface Engine {
   readonly name: "sqlite" | "postgres";
@@ -39,7 +39,7 @@ export interface Engine {
    * Runs `work` in one transaction. It must only use the statement it is given: a call of the engine's own `sql` from
    * inside would deadlock.
    */
-  transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T>;
+  transaction<T>(work: (sql: Statement) => Promise<T>, durability?: Durability): Promise<T>;
   /** Reserves disk space, so that the store stays writable for a while when the disk is full. */
   makeRoom(): Promise<void>;
   close(): Promise<void>;

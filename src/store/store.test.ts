@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { openEngine } from "./engine.ts";
-import { migrate, migrations } from "./migrations.ts";
+import { migrate } from "./migrate.ts";
+import { migrations } from "./migrations.ts";
 import type { ListFilter, Sandbox } from "./sandboxes.ts";
 import { openMigratedStore, openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";

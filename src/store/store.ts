@@ -9,13 +9,13 @@ import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
 import { egressChangesIn } from "./egress-changes.ts";
-import { type Engine, type Outlasts, openEngine, type Statement } from "./engine.ts";
+import { type Durability, type Engine, openEngine, type Statement } from "./engine.ts";
 import { idempotencyKeysIn } from "./idempotency-keys.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
 import { loginsIn } from "./logins.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
-import { migrate, requireMigrated } from "./migrations.ts";
+import { migrate, requireMigrated } from "./migrate.ts";
 import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
@@ -25,7 +25,7 @@ import { secretsIn } from "./secrets.ts";
 import { serverStateIn } from "./server-state.ts";
 import { signingKeysIn } from "./signing-keys.ts";
 import { teamActivityIn } from "./team-activity.ts";
-import { teamRemnantsIn } from "./team-remnants.ts";
+import { teamLeftoversIn } from "./team-leftovers.ts";
 import { templatesIn } from "./templates.ts";
 import { volumesIn } from "./volumes.ts";
 import { webhooksIn } from "./webhooks.ts";
@@ -35,7 +35,7 @@ export type Tables = Readonly<ReturnType<typeof tablesIn>>;
 
 export interface Store extends Tables {
   /** Everything that `work` does with its tables happens, or nothing does. It must not use the store itself. */
-  transaction<T>(work: (tables: Tables) => Promise<T>, outlasts?: Outlasts): Promise<T>;
+  transaction<T>(work: (tables: Tables) => Promise<T>, durability?: Durability): Promise<T>;
   /** Reserves disk space, so that the store stays writable for a while when the disk is full. */
   makeRoom(): Promise<void>;
   close(): Promise<void>;
@@ -65,7 +65,7 @@ async function openAfter(url: string, prepare: (engine: Engine) => Promise<void>
   }
   return {
     ...tablesIn(engine.sql, engine.quick),
-    transaction: (work, outlasts) => engine.transaction((sql) => work(tablesIn(sql)), outlasts),
+    transaction: (work, durability) => engine.transaction((sql) => work(tablesIn(sql)), durability),
     makeRoom: () => engine.makeRoom(),
     close: () => engine.close(),
   };
@@ -91,7 +91,7 @@ function tablesIn(sql: Statement, quick: Statement = sql) {
     metricBlocks: metricBlocksIn(sql),
     sandboxEvents: sandboxEventsIn(sql),
     teamActivity: teamActivityIn(sql),
-    teamRemnants: teamRemnantsIn(sql),
+    teamLeftovers: teamLeftoversIn(sql),
     volumes: volumesIn(sql),
     webhooks: webhooksIn(sql),
     secrets: secretsIn(sql),

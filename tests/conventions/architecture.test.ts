@@ -14,7 +14,7 @@ const HOST_EVENTS: Readonly<Record<HostEvent["kind"], true>> = {
   unreachable: true,
   lost: true,
   trouble: true,
-  "rule-asked": true,
+  "rule-requested": true,
   memory: true,
   "build-log": true,
   "log-waits": true,

@@ -41,6 +41,7 @@ import { ANY_INTERFACE } from "../../src/sandbox/network/slot-chains.ts";
 import { allChecks } from "../../src/setup/doctor/doctor.ts";
 import { SETTINGS as HOST_SETTINGS } from "../../src/setup/host-changes.ts";
 import { COMMANDS } from "../../src/setup/packages.ts";
+import { migrations } from "../../src/store/migrations.ts";
 import { anchors, links, tableRows } from "./markdown.ts";
 import { PROJECT, projectFiles, readText } from "./source-files.ts";
 
@@ -207,6 +208,13 @@ describe("api.md", () => {
   test("gives the size of the built-in template", () => {
     const { cpuCount, memoryMB, diskSizeMB } = BASE_TEMPLATE;
     expect(api.replace(/\s+/g, " ")).toContain(`${cpuCount} CPUs, ${memoryMB} MB of memory, ${diskSizeMB} MB of disk`);
+  });
+});
+
+describe("upgrade.md", () => {
+  test("has the version of the store", () => {
+    const [, written] = /^\| store: [^|]+\| (\d+) /m.exec(readText("docs/upgrade.md")) ?? [];
+    expect(Number(written)).toBe(migrations.length);
   });
 });
 

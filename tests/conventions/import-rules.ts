@@ -13,7 +13,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
     contract/domain-pattern.ts contract/ip-range.ts contract/ids.ts contract/sandbox-log.ts contract/quoted-text.ts
-    contract/runtime/version.ts contract/header-placeholders.ts
+    contract/runtime/version.ts contract/header-placeholders.ts contract/connection-headers.ts
   `),
   "contract/runtime": [],
   "contract/internal": list(`
@@ -199,8 +199,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands": list(`
     contract contract/management base store guest/published-limits.ts system system/cgroup system/mount images/disk
     sandbox/pool host backup bundle setup setup/doctor tls control control/access control/audit control/builds
-    control/secrets control/templates control/views edge cli/admin-client.ts cli/iso-time.ts cli/prepare.ts cli/progress.ts
-    cli/server-file.ts cli/with-store.ts cli/settings cli/server
+    control/secrets control/templates control/views edge cli/admin-client.ts cli/iso-time.ts cli/prepare.ts cli/print-list.ts
+    cli/progress.ts cli/server-file.ts cli/with-store.ts cli/settings cli/server
   `),
 };
 

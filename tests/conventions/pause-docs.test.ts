@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { availableParallelism } from "node:os";
 import { CHECKPOINTS_AT_ONCE_MAX } from "../../src/sandbox/checkpointing.ts";
 import { DELETED_FILE_MAX_BYTES } from "../../src/sandbox/runtime/crun/criu.ts";
-import { TERMINAL_TAKES_BYTES } from "../../src/sandbox/runtime/crun/image/image-terminals.ts";
+import { TERMINAL_WRITE_MAX_BYTES } from "../../src/sandbox/runtime/crun/image/image-terminals.ts";
 import { browsers } from "../workloads/browsers.ts";
 import { sharings } from "../workloads/copy-state.ts";
 import { holdings } from "../workloads/process-state.ts";
@@ -30,6 +30,6 @@ test("docs/pause.md has what a copy shares", () => {
 
 test("docs/pause.md has the limits of the code", () => {
   expect(DELETED_FILE_MAX_BYTES).toBe(1024 ** 3);
-  expect(TERMINAL_TAKES_BYTES).toBe(8 * 1024);
+  expect(TERMINAL_WRITE_MAX_BYTES).toBe(8 * 1024);
   expect(CHECKPOINTS_AT_ONCE_MAX).toBe(Math.max(2, availableParallelism()));
 });

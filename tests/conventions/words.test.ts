@@ -24,6 +24,10 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\bSeen(?:\s+(?:\*|\/\/))?\s+(?:to fail|before)\b/, "Guards against …: comments describe the present"],
   [/management interface/i, "management API"],
   [/\bbehind (?:crun|runsc|%s)/i, "with crun, with runsc"],
+  [
+    /\bEgressJudge\b|\bjudgeOf\b|\brule-?asked\b|in-?hand\b|askUnseen|[rR]emnants\b/,
+    "EgressMatcher, matcherOf, rule-requested, newImages, askHidden, leftovers",
+  ],
   [/\bOneAtATime|\bunmake\b|\bhearLog\b|\bputOffLog\b/, "SerialQueue, removeResources, requestLog, deferLog"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.

@@ -36,7 +36,7 @@ beforeAll(async () => {
     relay = await EgressRelay.open({ ...about, folder: namespaces.data.runFolder, log: stderrLog });
     return relay;
   });
-  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.judgeOf(source));
+  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.matcherOf(source));
 });
 afterAll(async () => {
   dns.close();

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { LONG } from "../../src/base/testing/long.ts";
 import type { Config } from "../../src/cli/settings/config.ts";
 import { fetchDebian } from "../../src/setup/fetching.ts";
-import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
+import { makeAtomically, type SetupStep } from "../../src/setup/step.ts";
 
 const PACKAGES = ["nginx-light", "caddy", "haproxy", "certbot", "lego", "pebble"];
 /** Increase the number when the packages change. */
@@ -41,7 +41,7 @@ export function debianStep(
   const include = packages.length === 0 ? [] : [`--include=${packages.join(",")}`];
   const options = [`--variant=${variant}`, ...include, '--aptopt=Apt::Install-Recommends "false"'];
   const debian = { suite: "trixie", mirror, options, timeoutMs: MAKE_MS };
-  const make: SetupStep["make"] = (progress) => makeWhole(root, (folder) => fetchDebian(folder, debian, progress));
+  const make: SetupStep["make"] = (progress) => makeAtomically(root, (folder) => fetchDebian(folder, debian, progress));
   return { title, done: () => existsSync(root), make };
 }
 

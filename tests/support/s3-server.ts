@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { LONG } from "../../src/base/testing/long.ts";
-import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
+import { makeAtomically, type SetupStep } from "../../src/setup/step.ts";
 import { npm } from "./npm.ts";
 
 /** A maintained copy of s3rver. */
@@ -17,7 +17,8 @@ const PROGRAM = join(import.meta.dir, "programs/s3-program.mjs");
 export function s3ServerSteps(files: readonly string[]): SetupStep[] {
   if (!LONG || !files.some((file) => file.includes("/s3-target."))) return [];
   const install = ["install", "--no-audit", "--no-fund", PACKAGE];
-  const make = () => makeWhole(FOLDER, async (folder) => void (await npm([...install, "--prefix", folder], folder)));
+  const make = () =>
+    makeAtomically(FOLDER, async (folder) => void (await npm([...install, "--prefix", folder], folder)));
   return [{ title: "an S3 server for tests", done: () => existsSync(FOLDER), make }];
 }
 

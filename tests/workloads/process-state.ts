@@ -2,7 +2,7 @@
  * Resources that a process may hold. Each is a Python program: `setup` runs before the pause, and `look` (an
  * expression) reports the state before and after it. All of them are paused together, in one sandbox.
  */
-import { TERMINAL_TAKES_BYTES } from "../../src/sandbox/runtime/crun/image/image-terminals.ts";
+import { TERMINAL_WRITE_MAX_BYTES } from "../../src/sandbox/runtime/crun/image/image-terminals.ts";
 
 export interface Holding {
   /** As the row in docs/pause.md says it. */
@@ -251,7 +251,7 @@ export const holdings: readonly Holding[] = [
     "ConnectionResetError(104, 'Connection reset by peer')",
   ),
   lost("unread UDP datagrams", UDP_PAIR, "v.send(b'unread')", "u.recv(99)", "TimeoutError('timed out')"),
-  lost("unread terminal data beyond 8 KiB", FULL_TERMINAL, "fill()", "unread()", `(${TERMINAL_TAKES_BYTES}, None)`),
+  lost("unread terminal data beyond 8 KiB", FULL_TERMINAL, "fill()", "unread()", `(${TERMINAL_WRITE_MAX_BYTES}, None)`),
   lost(
     "an unfinished line on a terminal",
     "m, s = os.openpty()",

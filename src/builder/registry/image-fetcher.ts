@@ -20,7 +20,7 @@ import { type AllowedRegistry, type RegistryRoute, routesTo } from "./allowed-re
 import type { BlobCache } from "./blob-cache.ts";
 import { FetchTools, type Source, UNPACKED } from "./fetch-tools.ts";
 import { type LocalImage, LocalImages } from "./local-images.ts";
-import { provide } from "./local-source.ts";
+import { copyLocalImage } from "./local-source.ts";
 import { machineAuthorities } from "./machine-authorities.ts";
 import { type Blob, readConfig, readManifest } from "./manifest.ts";
 import { registryLogin } from "./registry-login.ts";
@@ -173,7 +173,7 @@ export class ImageFetcher {
     const { signal, say } = need;
     const image = fullImageName(name);
     say(`Image ${image} is taken from this machine`);
-    const { digest, put } = await provide(local, image, tools, signal);
+    const { digest, put } = await copyLocalImage(local, image, tools, signal);
     const key = imageKey(local.kind, local.place, digest);
     await this.once(key, need, async () => {
       await put();

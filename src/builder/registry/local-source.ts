@@ -18,7 +18,7 @@ interface Provided {
 const SOURCE = "/fetch/source";
 const STEPS_MAX = 4;
 
-export async function provide(
+export async function copyLocalImage(
   { kind, place }: LocalImage,
   image: string,
   tools: FetchTools,

@@ -24,12 +24,16 @@ export function audit(config: Config, { team, actor, object, limit = LIMIT_DEFAU
   if (count < 1 || count > LIMIT_MAX) {
     throw new Fault(400, `--limit must be a whole number from 1 to ${LIMIT_MAX}, not "${limit}"`);
   }
-  return printFromStore(config, async (store) => {
-    // A deleted team is known by its id only.
-    const teamId = team === undefined || /^[0-9a-f-]{36}$/.test(team) ? team : (await teamNamed(store, team)).id;
-    const entries = await store.auditLog.list({ teamId, actorId: actor, object }, undefined, count);
-    return entries.map((entry) => (json ? JSON.stringify(asAuditView(entry)) : entryLine(entry)));
-  });
+  return printFromStore(
+    config,
+    async (store) => {
+      // A deleted team is known by its id only.
+      const teamId = team === undefined || /^[0-9a-f-]{36}$/.test(team) ? team : (await teamNamed(store, team)).id;
+      const entries = await store.auditLog.list({ teamId, actorId: actor, object }, undefined, count);
+      return entries.map((entry) => (json ? JSON.stringify(asAuditView(entry)) : entryLine(entry)));
+    },
+    "no entries in the audit log match",
+  );
 }
 
 function entryLine({ at, status, actor, actorId, address, action, teamId, object }: AuditEntry): string {

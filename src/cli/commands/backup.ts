@@ -36,7 +36,7 @@ export async function startBackup(config: Config, target: string, options: Backu
   return continueAlone(namespace.enterCommand, ["backup", "within", target, ...words]);
 }
 
-export async function backupWithin(config: Config, target: string, options: BackupOptions): Promise<number> {
+export async function backupInNamespace(config: Config, target: string, options: BackupOptions): Promise<number> {
   const { cacheFolder } = config;
   const server = { data: new DataFolder(config.dataFolder), cacheFolder, program: version() };
   const order = { init: options.init, keepDays: keptDays(options) };
@@ -53,7 +53,7 @@ export async function startRestore(config: Config, target: string, id: string | 
   return continueAlone([], ["restore", "within", target, ...(id === undefined ? [] : ["--backup", id])]);
 }
 
-export async function restoreWithin(config: Config, target: string, id: string | undefined): Promise<number> {
+export async function restoreInNamespace(config: Config, target: string, id: string | undefined): Promise<number> {
   return (await restore(config, await repositoryAt(config, target), id, say)) ? 0 : 1;
 }
 

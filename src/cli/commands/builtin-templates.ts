@@ -68,7 +68,8 @@ async function over(config: Config, store: Store, { id }: Build, progress: Progr
     if (build === undefined) throw new Fault(500, `the build ${id} is gone from the store`);
     if (build.status === "ready" || build.status === "error") return build;
     const isLeft = !isServed(config) || (build.status === "waiting" && systemClock.now() - begun > BUILD_TAKEN_UP_MS);
-    if (isLeft) throw new Fault(503, `the server does not go on with build ${id}. FIX: sandlot up, which begins it`);
+    if (isLeft)
+      throw new Fault(503, `the server does not continue build ${id}. FIX: sandlot up, which starts it again`);
   }
 }
 

@@ -32,7 +32,7 @@ export async function down(config: Config): Promise<number> {
 async function stopServer(data: DataFolder): Promise<void> {
   const { pid } = notedServerIn(data.runFolder);
   if (pid === 0) return;
-  if (runningServer(data) !== undefined) tellToStop(pid);
+  if (runningServer(data) !== undefined) sendSigterm(pid);
   // After the first thread is gone, another may still wait for the disk, and holds the folder until it is done.
   const isThere = () => runningServer(data) === pid || data.inUse;
   for (const deadline = performance.now() + STOP_MS; isThere(); await Bun.sleep(POLL_MS)) {
@@ -40,7 +40,7 @@ async function stopServer(data: DataFolder): Promise<void> {
   }
 }
 
-function tellToStop(pid: number): void {
+function sendSigterm(pid: number): void {
   try {
     process.kill(pid, "SIGTERM");
   } catch (error) {

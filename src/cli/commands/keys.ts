@@ -48,17 +48,23 @@ export function createToken(config: Config, email = OPERATOR_EMAIL, name = "unna
 
 /** API keys of the team, then access tokens of the user. */
 export function listKeys(config: Config, names: OwnerNames): Promise<number> {
-  return withOwner(config, names, async (store, { team, user }) => {
-    const keyLines = (await store.keys.apiKeysOf(team.id)).map((key) => {
-      const used = key.lastUsedAt === null ? "never used" : `used ${isoTime(key.lastUsedAt)}`;
-      return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${isoTime(key.createdAt)}  ${used}  ${key.name}`;
-    });
-    const tokens = user === undefined ? [] : await store.keys.accessTokensOf(user.id);
-    const tokenLines = tokens.map(
-      (token) => `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${isoTime(token.createdAt)}  ${token.name}`,
-    );
-    return [...keyLines, ...tokenLines];
-  });
+  return withOwner(
+    config,
+    names,
+    async (store, { team, user }) => {
+      const keyLines = (await store.keys.apiKeysOf(team.id)).map((key) => {
+        const used = key.lastUsedAt === null ? "never used" : `used ${isoTime(key.lastUsedAt)}`;
+        return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${isoTime(key.createdAt)}  ${used}  ${key.name}`;
+      });
+      const tokens = user === undefined ? [] : await store.keys.accessTokensOf(user.id);
+      const tokenLines = tokens.map(
+        (token) =>
+          `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${isoTime(token.createdAt)}  ${token.name}`,
+      );
+      return [...keyLines, ...tokenLines];
+    },
+    "no API keys or access tokens",
+  );
 }
 
 /** A key or a token: `sandlot keys list` shows both. */
@@ -79,12 +85,15 @@ export function createAdmin(config: Config, name = "unnamed"): Promise<number> {
 }
 
 export function listAdmins(config: Config): Promise<number> {
-  return printFromStore(config, async (store) =>
-    (await store.keys.adminTokens()).map((token) => {
-      const used = token.lastUsedAt === null ? "never used" : `used ${isoTime(token.lastUsedAt)}`;
-      const masked = maskedSecret(ADMIN_TOKEN_PREFIX, token);
-      return `${token.id}  ${masked}  ${isoTime(token.createdAt)}  ${used}  ${token.name}`;
-    }),
+  return printFromStore(
+    config,
+    async (store) =>
+      (await store.keys.adminTokens()).map((token) => {
+        const used = token.lastUsedAt === null ? "never used" : `used ${isoTime(token.lastUsedAt)}`;
+        const masked = maskedSecret(ADMIN_TOKEN_PREFIX, token);
+        return `${token.id}  ${masked}  ${isoTime(token.createdAt)}  ${used}  ${token.name}`;
+      }),
+    "no admin tokens",
   );
 }
 
@@ -96,21 +105,26 @@ export function revokeAdmin(config: Config, id: string): Promise<number> {
 }
 
 /**
- * Prints the lines that `work` returns. Without a user, tokens of the operator are meant as well, unless a team is
- * named.
+ * Prints the lines that `work` returns, or `ifEmpty` if there are none. Without a user, tokens of the operator are
+ * meant as well, unless a team is named.
  */
 function withOwner(
   config: Config,
   { team: slug, user: email }: OwnerNames,
   work: (store: Store, owner: Owner) => Promise<string[]>,
+  ifEmpty?: string,
 ): Promise<number> {
-  return printFromStore(config, async (store) => {
-    if ((await store.people.userByEmail(OPERATOR_EMAIL)) === undefined) {
-      throw new Fault(404, "the store has no team yet. FIX: sandlot up");
-    }
-    const wanted = email ?? (slug === undefined ? OPERATOR_EMAIL : undefined);
-    const user = wanted === undefined ? undefined : await userNamed(store, wanted);
-    const team = await teamNamed(store, slug ?? DEFAULT_TEAM_SLUG);
-    return work(store, { team, user });
-  });
+  return printFromStore(
+    config,
+    async (store) => {
+      if ((await store.people.userByEmail(OPERATOR_EMAIL)) === undefined) {
+        throw new Fault(404, "the store has no team yet. FIX: sandlot up");
+      }
+      const wanted = email ?? (slug === undefined ? OPERATOR_EMAIL : undefined);
+      const user = wanted === undefined ? undefined : await userNamed(store, wanted);
+      const team = await teamNamed(store, slug ?? DEFAULT_TEAM_SLUG);
+      return work(store, { team, user });
+    },
+    ifEmpty,
+  );
 }

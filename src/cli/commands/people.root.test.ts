@@ -111,6 +111,17 @@ test("rejects unusable names, and teams and users that are not there", async () 
   }
 });
 
+test("an empty list prints no line, and says on standard error that it is empty", async () => {
+  await lines("teams", "create", "empty");
+  for (const [args, error] of [
+    [["keys", "list", "--team", "empty"], "no API keys or access tokens"],
+    [["admin", "list"], "no admin tokens"],
+    [["audit", "--object", "nothing"], "no entries in the audit log match"],
+  ] as const) {
+    expect(await sandlot(...args)).toEqual({ code: 0, out: [""], error });
+  }
+});
+
 test("admin tokens are shown once, listed masked and revoked; the audit log has it all", async () => {
   const [token = ""] = (await sandlot("admin", "create", "console")).out;
   expect(token).toMatch(/^sandlot_admin_[0-9a-f]{40}$/);

@@ -18,16 +18,20 @@ import type { Config } from "../settings/config.ts";
 import { printFromStore, recording } from "../with-store.ts";
 
 export function listTeams(config: Config): Promise<number> {
-  return printFromStore(config, async (store) => {
-    const lines = [];
-    for (const team of await store.people.teams()) {
-      const [members, keys] = [await store.people.membersOf(team.id), await store.keys.countApiKeys(team.id)];
-      const emails = members.map(({ email }) => email).join(" ");
-      const state = team.deletingSince === null ? [] : [`being deleted since ${isoTime(team.deletingSince)}`];
-      lines.push([team.slug, team.id, `keys=${keys}`, `members=${emails || "none"}`, ...state, team.name].join("  "));
-    }
-    return lines;
-  });
+  return printFromStore(
+    config,
+    async (store) => {
+      const lines = [];
+      for (const team of await store.people.teams()) {
+        const [members, keys] = [await store.people.membersOf(team.id), await store.keys.countApiKeys(team.id)];
+        const emails = members.map(({ email }) => email).join(" ");
+        const state = team.deletingSince === null ? [] : [`being deleted since ${isoTime(team.deletingSince)}`];
+        lines.push([team.slug, team.id, `keys=${keys}`, `members=${emails || "none"}`, ...state, team.name].join("  "));
+      }
+      return lines;
+    },
+    "no teams",
+  );
 }
 
 export function addTeam(config: Config, slug: string, name: string | undefined): Promise<number> {
@@ -45,14 +49,18 @@ export function changeTeamName(config: Config, slug: string, name: string): Prom
 }
 
 export function listUsers(config: Config): Promise<number> {
-  return printFromStore(config, async (store) => {
-    const lines = [];
-    for (const user of await store.people.users()) {
-      const teams = (await store.people.teamsOf(user.id)).map(({ team }) => team.slug);
-      lines.push(`${user.email}  ${user.id}  teams=${teams.join(" ") || "none"}`);
-    }
-    return lines;
-  });
+  return printFromStore(
+    config,
+    async (store) => {
+      const lines = [];
+      for (const user of await store.people.users()) {
+        const teams = (await store.people.teamsOf(user.id)).map(({ team }) => team.slug);
+        lines.push(`${user.email}  ${user.id}  teams=${teams.join(" ") || "none"}`);
+      }
+      return lines;
+    },
+    "no users",
+  );
 }
 
 export function addUser(config: Config, email: string, slugs: readonly string[]): Promise<number> {

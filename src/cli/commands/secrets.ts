@@ -8,9 +8,10 @@ import type { SecretView } from "../../contract/management/secret.ts";
 import { DEFAULT_TEAM_SLUG, teamNamed } from "../../control/access/people.ts";
 import type { Rotation } from "../../control/secrets/secrets-keys.ts";
 import { adminCall } from "../admin-client.ts";
+import { printList } from "../print-list.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
-import { askUnseen } from "./unseen-input.ts";
+import { askHidden } from "./hidden-input.ts";
 
 /** Encrypting everything again may take this long. */
 const ROTATION_MS = 600_000;
@@ -21,20 +22,22 @@ type Call = (request: string, body?: object) => Promise<Response>;
 
 export async function listSecrets(config: Config, team: string | undefined): Promise<number> {
   const call = await callerFor(config, team);
+  const lines: string[] = [];
   let token: string | null = "";
   for (let pages = 0; token !== null && pages < PAGES_MAX; pages++) {
     const response = await call(`GET /secrets?nextToken=${encodeURIComponent(token)}`);
     for (const { name, secretID, currentVersion, updatedAt } of (await response.json()) as SecretView[]) {
-      console.log(`${name}  ${secretID}  version ${currentVersion}  ${updatedAt}`);
+      lines.push(`${name}  ${secretID}  version ${currentVersion}  ${updatedAt}`);
     }
     token = response.headers.get("x-next-token");
   }
+  printList(lines, `no secrets in team ${team ?? DEFAULT_TEAM_SLUG}`);
   return 0;
 }
 
 export async function setSecret(config: Config, team: string | undefined, name: string): Promise<number> {
   const call = await callerFor(config, team);
-  const value = process.stdin.isTTY ? await askUnseen(`Value of ${name}: `) : await wholeInput();
+  const value = process.stdin.isTTY ? await askHidden(`Value of ${name}: `) : await wholeInput();
   const secret = await changed(call, name, value);
   console.log(`${secret.name} has version ${secret.currentVersion}; it applies to the next request`);
   return 0;

@@ -45,7 +45,7 @@ export async function install(config: Config, bundle?: string): Promise<number> 
   await systemctl("daemon-reload");
   await systemctl("enable", "--quiet", SERVICE);
   console.error("sandlot: starting the service");
-  // Sandboxes of a running service go on, and the new server adopts them.
+  // Sandboxes of a running service keep running, and the new server adopts them.
   const started = await attempt(["systemctl", "restart", SERVICE], { timeoutMs: RESTART_MS });
   if (started.exitCode !== 0) throw await failedStart(started.stderr);
   const { keyFile } = new DataFolder(config.dataFolder);
@@ -121,7 +121,7 @@ async function requireNoOtherServer(config: Config): Promise<void> {
     throw new Fault(
       409,
       `a server that is not the service runs on ${config.dataFolder} (pid ${runningServer(data) ?? "unknown"}). ` +
-        "FIX: stop it with Ctrl-C or SIGTERM; its sandboxes go on, and the service adopts them",
+        "FIX: stop it with Ctrl-C or SIGTERM; its sandboxes keep running, and the service adopts them",
     );
   }
   if (servicePid === undefined) {

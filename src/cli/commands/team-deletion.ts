@@ -22,7 +22,7 @@ export function deleteTeam(config: Config, slug: string): Promise<number> {
       if (Date.now() > deadline) {
         throw new Fault(
           504,
-          `team ${slug} is not deleted yet; the server goes on with it, and its log says what is left. \`sandlot teams ` +
+          `team ${slug} is not deleted yet; the server continues, and its log says what is left. \`sandlot teams ` +
             "list` shows the team until it is gone",
         );
       }

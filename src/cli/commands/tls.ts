@@ -33,7 +33,7 @@ export async function tls(config: Config): Promise<number> {
   }
   const isGood = checkCertificate(local?.files ?? certificate, domain);
   const isNamed = await checkNames(domain);
-  console.log(howToUse(config, data, local, isFirst && data.inUse));
+  console.log(usageText(config, data, local, isFirst && data.inUse));
   return isGood && isNamed ? 0 : 1;
 }
 
@@ -56,7 +56,7 @@ async function checkNames(domain: string): Promise<boolean> {
   return isNamed;
 }
 
-function howToUse(config: Config, data: DataFolder, local: LocalAuthority | undefined, restart: boolean): string {
+function usageText(config: Config, data: DataFolder, local: LocalAuthority | undefined, restart: boolean): string {
   const { domain, tlsListen } = config.addresses;
   const shown = tlsListen.port === 443 ? domain : `${domain}:${tlsListen.port}`;
   const exports = [

@@ -4,7 +4,7 @@ import { PASSWORD_MAX_CHARS, removePassword, setPassword } from "../../control/a
 import { userNamed } from "../../control/access/people.ts";
 import type { Config } from "../settings/config.ts";
 import { recording, withStore } from "../with-store.ts";
-import { askUnseen } from "./unseen-input.ts";
+import { askHidden } from "./hidden-input.ts";
 
 export function changePassword(config: Config, email: string, isRemoval: boolean): Promise<number> {
   return withStore(config, async (store) => {
@@ -22,8 +22,8 @@ export function changePassword(config: Config, email: string, isRemoval: boolean
 }
 
 async function typedPassword(email: string): Promise<string> {
-  const password = await askUnseen(`New password of ${email}: `);
-  if (password === (await askUnseen("The same again: "))) return password;
+  const password = await askHidden(`New password of ${email}: `);
+  if (password === (await askHidden("The same again: "))) return password;
   throw new Fault(400, "the two passwords differ; nothing was changed");
 }
 

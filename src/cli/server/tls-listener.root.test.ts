@@ -12,7 +12,7 @@ import { untilTrue } from "../../base/testing/until.ts";
 import type { Certificate, CertificateFiles } from "../../tls/certificate.ts";
 import { routeToNewestListener } from "../../tls/shared-port.ts";
 import { CertbotFolder, makeCertificate } from "../../tls/testing/certificates.ts";
-import { CERTIFICATE_CHECK_MS, LEAVING_LISTENER_MS, TlsListener } from "./tls-listener.ts";
+import { CERTIFICATE_CHECK_MS, DRAINING_LISTENER_MS, TlsListener } from "./tls-listener.ts";
 
 const DOMAIN = "sandboxes.test";
 const CHANGES = 12;
@@ -85,7 +85,7 @@ class ListenerUnderTest implements AsyncDisposable {
   }
 
   async untilLeft(): Promise<void> {
-    await this.clock.advance(LEAVING_LISTENER_MS, async () => undefined);
+    await this.clock.advance(DRAINING_LISTENER_MS, async () => undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -11,8 +11,8 @@ import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertific
 
 /** Interval between checks of the certificate files. */
 export const CERTIFICATE_CHECK_MS = 5_000;
-/** How long a replaced listener goes on, for connections being established. */
-export const LEAVING_LISTENER_MS = 30_000;
+/** How long a replaced listener is drained: connections being established still reach it. */
+export const DRAINING_LISTENER_MS = 30_000;
 
 interface TlsOptions {
   domain: string;
@@ -25,7 +25,7 @@ interface TlsOptions {
 
 export class TlsListener {
   #current: ClientListener;
-  #leaving: { server: ClientListener; timer: Timer } | undefined;
+  #draining: { server: ClientListener; timer: Timer } | undefined;
   /** Closed listeners that still carry earlier connections. */
   readonly #left = new Set<ClientListener>();
   #digest: string | undefined;
@@ -61,8 +61,8 @@ export class TlsListener {
   async stop(force: boolean): Promise<void> {
     this.#isStopped = true;
     this.#nextCheck.cancel();
-    this.#leaving?.timer.cancel();
-    const leaving = this.#leaving === undefined ? [] : [this.#leaving.server];
+    this.#draining?.timer.cancel();
+    const leaving = this.#draining === undefined ? [] : [this.#draining.server];
     await Promise.all([...this.#left, ...leaving, this.#current].map((server) => server.stop(force)));
   }
 
@@ -82,7 +82,7 @@ export class TlsListener {
       return;
     }
     // The kernel leads to two listeners at most.
-    if (this.#leaving !== undefined) return;
+    if (this.#draining !== undefined) return;
     try {
       await this.#change(digest);
     } catch (error) {
@@ -97,7 +97,7 @@ export class TlsListener {
   }
 
   #leave(server: ClientListener): void {
-    this.#leaving = undefined;
+    this.#draining = undefined;
     this.#left.add(server);
     void server.stop(false).then(() => this.#left.delete(server));
   }
@@ -113,7 +113,7 @@ export class TlsListener {
     this.#current = next;
     this.#digest = digest;
     this.#refused = undefined;
-    this.#leaving = { server, timer: clock.after(LEAVING_LISTENER_MS, () => this.#leave(server)) };
+    this.#draining = { server, timer: clock.after(DRAINING_LISTENER_MS, () => this.#leave(server)) };
     const until = new Date(certificate.validUntilMs).toISOString();
     log.write({ level: "info", event: "the certificate was changed", file: files.cert, until });
   }

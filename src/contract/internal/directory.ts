@@ -16,7 +16,7 @@ export interface Directory {
 
   /**
    * Makes a sandbox without an open route reachable. One in transition is waited for; a paused one is woken if its
-   * creator and the credentials allow it. Concurrent calls wake it once, and the wake goes on when its callers leave.
+   * creator and the credentials allow it. Concurrent calls wake it once, and the wake continues when its callers leave.
    * After `woken`, its route has already been sent.
    */
   wake(sandboxId: string, request: WakeRequest): Promise<Wake>;
@@ -38,7 +38,7 @@ export interface Route {
   runId: string;
   endpoint: Endpoint;
   access: RouteAccess;
-  /** False: new requests are refused. Open connections continue, because the run may go on. */
+  /** False: new requests are refused. Open connections continue, because the run may continue. */
   isOpen: boolean;
 }
 

@@ -76,8 +76,8 @@ export interface Host {
   setEgress(id: string, egress: Egress): Promise<void>;
 
   /**
-   * Replies to `rule-asked`. The host stores no value: it asks for each request anew. Idempotent; an unknown question
-   * is success, because the request may have ended or timed out meanwhile.
+   * Replies to `rule-requested`. The host stores no value: it asks for each request anew. Idempotent; an unknown
+   * question is success, because the request may have ended or timed out meanwhile.
    */
   answerRule(question: string, answer: RuleAnswer): Promise<void>;
 
@@ -342,7 +342,7 @@ export type HostEvent =
    * A request of the sandbox `id` to `host` needs the headers of its rule: reply with `answerRule`. `pattern` is the
    * one of the policy's `ruleNames` that matched: an exact name wins over the longest wildcard.
    */
-  | { kind: "rule-asked"; question: string; id: string; pattern: string; host: string }
+  | { kind: "rule-requested"; question: string; id: string; pattern: string; host: string }
   /** Sent regularly while less memory than the reserve is available, and once when there is enough again. */
   | MemoryEvent
   /** The log of a build, in order, and complete before the build's outcome. */

@@ -3,6 +3,7 @@
  * names. Messages name rules and headers, never values.
  */
 import { z } from "zod";
+import { RULE_FORBIDDEN_HEADERS } from "../connection-headers.ts";
 import { domainPattern } from "../domain-pattern.ts";
 import { type HeaderPart, headerParts } from "../header-placeholders.ts";
 import { quoted } from "../quoted-text.ts";
@@ -24,22 +25,6 @@ export interface HeaderRule {
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** Visible characters, spaces and tabs, as HTTP allows them in a value. */
 const HEADER_TEXT = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** They frame the message, belong to one connection, or decide which site answers: the server itself sets them. */
-const OWN_HEADERS = new Set([
-  "connection",
-  "content-length",
-  "expect",
-  "host",
-  "http2-settings",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
 
 const headers = stringMap(function* (given) {
   const entries = Object.entries(given);
@@ -104,7 +89,8 @@ function nameProblem(name: string, seen: ReadonlySet<string>): string | undefine
     return `must have a name of at most ${RULE_HEADER_NAME_MAX_CHARS} characters, got ${name.length}`;
   }
   if (!HEADER_NAME.test(name)) return "is not a name of a header";
-  if (OWN_HEADERS.has(name.toLowerCase())) return "is a header that only the server itself sets; leave it out";
+  if (RULE_FORBIDDEN_HEADERS.has(name.toLowerCase()))
+    return "is a header that only the server itself sets; leave it out";
   return seen.has(name.toLowerCase()) ? "is named twice: upper and lower case are the same" : undefined;
 }
 

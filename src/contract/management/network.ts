@@ -48,7 +48,7 @@ const ingress = {
   maskRequestHost: judged(maskProblem)
     .max(MASK_REQUEST_HOST_MAX_CHARS)
     .nullish()
-    .describe(`What services are told as Host; ${PORT_PLACE} in it is the port`),
+    .describe(`Host header that services receive; ${PORT_PLACE} in it is the port`),
   httpsPorts: z
     .array(z.int().min(1).max(PORT_MAX))
     .max(HTTPS_PORTS_MAX)

@@ -8,7 +8,8 @@
  * Until it has an id, the guest reads them before it responds to anything, and keeps them. Once the guest has
  * responded, the host leaves only the secret in the file.
  *
- *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
+ *   POST {prefix}configure  GuestSettings   → 204   replaces all settings; AUTHORITY_READ_HEADER if the guest reads
+ *                                             `trustedAuthority`, which guests from before header rules ignore
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
  *                                             address
  *   POST {prefix}renew                      → 200, a body that ends with the guest; a new guest without tokens and
@@ -23,6 +24,7 @@ import { GUEST_MOUNT } from "./guest-programs.ts";
 export const CONTROL_PREFIX = "/control/";
 /** The guest must be configured again before it serves requests. */
 export const SETTINGS_LOST_STATUS = 409;
+export const AUTHORITY_READ_HEADER = "x-sandlot-authority-read";
 export const CONTROL_SECRET_HEADER = "x-sandlot-control";
 /** The secret, followed by settings if there are any; readable by root only. */
 export const CONTROL_SECRET_FILE = `${GUEST_MOUNT}/secret`;

@@ -15,9 +15,9 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
 import type { Actor } from "../audit/audit.ts";
+import { hashOf } from "./credentials.ts";
 import type { LoginCaller, Logins } from "./logins.ts";
 import { teamWithId } from "./people.ts";
-import { hashOf } from "./secrets.ts";
 
 /** The client of a request, as far as the connection shows. */
 export interface Client {

@@ -16,8 +16,8 @@ import type { AccessToken, AdminToken, ApiKey, Mask } from "../../store/keys.ts"
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { type Recording, record } from "../audit/audit.ts";
+import { hashOf, maskOf } from "./credentials.ts";
 import { lockTeam } from "./people.ts";
-import { hashOf, maskOf } from "./secrets.ts";
 
 /** Every login of a user also makes one. */
 export const API_KEYS_PER_TEAM_MAX = 250;

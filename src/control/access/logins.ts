@@ -10,8 +10,8 @@ import type { Login } from "../../store/logins.ts";
 import type { Team } from "../../store/people.ts";
 import { type Actor, type AuditLog, record, type Visit } from "../audit/audit.ts";
 import type { Parts } from "../parts.ts";
+import { hashOf } from "./credentials.ts";
 import { LoginTokens } from "./login-tokens.ts";
-import { hashOf } from "./secrets.ts";
 
 export const LOGIN_MS = 90 * 24 * 60 * 60_000;
 export const LOGIN_ACCESS_MS = 60 * 60_000;

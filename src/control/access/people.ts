@@ -159,7 +159,7 @@ async function revokeKeysOf(
 
 /** Fault 404 if there is none, 409 if it is being deleted. */
 export async function teamNamed(tables: Pick<Tables, "people">, slug: string): Promise<Team> {
-  return requireStaying(await anyTeamNamed(tables, slug));
+  return requireNotDeleting(await anyTeamNamed(tables, slug));
 }
 
 /** As `teamNamed`, also for a team that is being deleted. */
@@ -171,7 +171,7 @@ export async function anyTeamNamed({ people }: Pick<Tables, "people">, slug: str
 
 /** Fault 404 if there is none, 409 if it is being deleted. */
 export async function teamWithId(tables: Pick<Tables, "people">, id: string): Promise<Team> {
-  return requireStaying(await anyTeamWithId(tables, id));
+  return requireNotDeleting(await anyTeamWithId(tables, id));
 }
 
 /** As `teamWithId`, also for a team that is being deleted. */
@@ -202,7 +202,7 @@ export function aboutUser({ id, email }: User): string {
   return `user ${email} ${id}`;
 }
 
-function requireStaying(team: Team): Team {
+function requireNotDeleting(team: Team): Team {
   if (team.deletingSince === null) return team;
   throw new Fault(409, `team "${team.slug}" is being deleted`);
 }

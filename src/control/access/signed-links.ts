@@ -1,13 +1,13 @@
 /**
  * Finds the sandbox of a signed link. With one address for all sandboxes a link names none, so the sandbox is the one
- * whose token made the signature. Every candidate is compared in full, so timing reveals nothing. A client that guesses
- * soon gets a Retry-After, but a matching signature is never rejected: many clients may share one address.
+ * whose token made the signature. Every candidate is compared in full, so timing reveals nothing. After some wrong
+ * signatures a client gets a Retry-After, but a matching one is never rejected: many clients may share one address.
  */
 import { timingSafeEqual } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";
 import type { Parts } from "../parts.ts";
-import { digest } from "./secrets.ts";
+import { digest } from "./credentials.ts";
 
 /** Wrong signatures that a client may send within a window before it has to wait. */
 export const LINK_MISSES_MAX = 30;

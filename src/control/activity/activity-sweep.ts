@@ -1,10 +1,10 @@
-/** Removes old and surplus records and thins aged ones, in short steps between which other work runs. */
+/** Removes old and surplus records and downsamples aged metrics, in short steps between which other work runs. */
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { IDEMPOTENCY_KEY_KEPT_MS } from "../../contract/management/limits.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
 import { LOGIN_MS } from "../access/logins.ts";
-import { AGING, thinned } from "./metric-thinning.ts";
+import { AGING, downsampled } from "./metric-downsampling.ts";
 import { coarser } from "./team-points.ts";
 
 /** Records are removed in steps of this many rows. */
@@ -64,7 +64,7 @@ async function thin(store: Store, before: number, stepMs: number, rows: number):
   if (blocks.length === 0) return 0;
   await store.transaction(async (tables) => {
     for (const block of blocks) {
-      await tables.metricBlocks.put({ ...block, stepMs, samples: thinned(block.samples, stepMs) });
+      await tables.metricBlocks.put({ ...block, stepMs, samples: downsampled(block.samples, stepMs) });
     }
   });
   return blocks.length;

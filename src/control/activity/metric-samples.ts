@@ -9,7 +9,7 @@ import { MIB } from "../../contract/limit.ts";
 import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
-import { stepOf, thinned } from "./metric-thinning.ts";
+import { downsampled, stepOf } from "./metric-downsampling.ts";
 
 /** Delay before the first sample of a new sandbox. */
 const METRIC_FIRST_MS = 1_000;
@@ -94,7 +94,7 @@ export class MetricSamples {
       .sort((a, b) => a.at - b.at);
     const span = (to ?? samples.at(-1)?.at ?? 0) - (from ?? samples[0]?.at ?? 0);
     const step = stepOf(span);
-    return step === METRIC_EVERY_MS ? samples : thinned(samples, step);
+    return step === METRIC_EVERY_MS ? samples : downsampled(samples, step);
   }
 
   async newest(teamId: string, sandboxId: string): Promise<Sample | undefined> {

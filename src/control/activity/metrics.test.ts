@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { ACTIVITY_SWEEP_MS } from "./activity.ts";
+import { downsampled, stepOf } from "./metric-downsampling.ts";
 import { METRIC_BLOCK_MS } from "./metric-samples.ts";
-import { stepOf, thinned } from "./metric-thinning.ts";
 
 let fixture: ControlFixture;
 beforeEach(async () => {
@@ -196,7 +196,7 @@ describe("steps", () => {
   });
 
   test("a step has the mean processor use and the sample with the most memory", () => {
-    const found = thinned(
+    const found = downsampled(
       [sample(0, 10, 5), sample(5_000, 30, 9), sample(10_000, 20, 1), sample(30_000, 1, 1)],
       30_000,
     );

@@ -5,7 +5,7 @@ import type { TeamActivity } from "../../store/team-activity.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
 import { ControlFixture, NOW, seededRandom } from "../testing/control-fixture.ts";
 import { sweepActivity } from "./activity-sweep.ts";
-import { AGING } from "./metric-thinning.ts";
+import { AGING } from "./metric-downsampling.ts";
 import { coarser, highestIn, pointsIn } from "./team-points.ts";
 
 const HOUR_MS = 3_600_000;

@@ -5,7 +5,7 @@
 import type { TeamMetricName } from "../../contract/management/team-metric.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
-import { stepOf } from "./metric-thinning.ts";
+import { stepOf } from "./metric-downsampling.ts";
 
 /** Both ends are inclusive. */
 export interface Window {

@@ -37,8 +37,8 @@ test("more entries than may wait are dropped, and the log says how many", async 
 
 test("entries that a failing store did not take are written at the next time", async () => {
   let isAway = true;
-  const transaction: ControlFixture["store"]["transaction"] = (work, outlasts) =>
-    isAway ? Promise.reject(new Error("away")) : fixture.store.transaction(work, outlasts);
+  const transaction: ControlFixture["store"]["transaction"] = (work, durability) =>
+    isAway ? Promise.reject(new Error("away")) : fixture.store.transaction(work, durability);
   const { audit, settled } = open({ store: { transaction } });
   note(audit, "first");
   await fixture.idleClock.advance(AUDIT_WRITTEN_EVERY_MS, settled);

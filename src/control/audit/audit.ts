@@ -42,7 +42,7 @@ export interface Actor {
 }
 
 /** The actor of a request without valid credentials. */
-export const STRANGER: Actor = { kind: "stranger", id: null };
+export const UNIDENTIFIED: Actor = { kind: "stranger", id: null };
 
 /** Where a change comes from. */
 export interface Origin {

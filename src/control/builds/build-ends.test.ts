@@ -5,7 +5,7 @@ import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import { HOUSEKEEPING_EVERY_MS } from "../templates/housekeeping.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
-import { IMAGE_IN_HAND_MS } from "./builds.ts";
+import { NEW_IMAGE_KEPT_MS } from "./builds.ts";
 import { BUILD_START_WITHIN_MS } from "./unstarted-builds.ts";
 
 let fixture: ControlFixture;
@@ -259,7 +259,7 @@ test("an image is kept from the end of its build, also by a collection that read
   requested.resolve(["base"]);
   await fixture.control.settled();
   expect(fixture.host.keptImages).toEqual(["base", `image-${build.buildID}`]);
-  await fixture.advance(IMAGE_IN_HAND_MS);
+  await fixture.advance(NEW_IMAGE_KEPT_MS);
   await fixture.call("DELETE", "/templates/web");
   await fixture.control.settled();
   expect(fixture.host.keptImages).toEqual(["base"]);

@@ -27,7 +27,7 @@ import { UnstartedBuilds } from "./unstarted-builds.ts";
 import type { Uploads } from "./uploads.ts";
 
 /** How long the image of a finished build is protected from removal based on an older read of the store. */
-export const IMAGE_IN_HAND_MS = 60_000;
+export const NEW_IMAGE_KEPT_MS = 60_000;
 
 interface BuildServices extends Parts {
   uploads: Uploads;
@@ -52,7 +52,7 @@ interface Job {
   team: Team | undefined;
   plan: BuildPlan;
   log: BuildLog;
-  /** Why the build must not go on. */
+  /** Why the build must stop. */
   cancelled?: string;
   /** The result, for the server's log. */
   ended?: { isReady: true } | { isReady: false; message: string; step: string | null };
@@ -78,7 +78,7 @@ export class Builds {
   readonly #queue: BuildQueue;
   readonly #jobs = new Map<string, Job>();
   /** Until when each image is protected. */
-  readonly #inHand = new Map<string, number>();
+  readonly #newImages = new Map<string, number>();
   #isClosing = false;
 
   constructor(
@@ -216,10 +216,10 @@ export class Builds {
    * Images of builds that are being recorded, or were a moment ago. A sweep whose list of rows was read just before
    * must not remove them as unused.
    */
-  get imagesInHand(): string[] {
+  get newImages(): string[] {
     const now = this.services.clock.now();
-    for (const [image, until] of this.#inHand) if (until <= now) this.#inHand.delete(image);
-    return [...this.#inHand.keys()];
+    for (const [image, until] of this.#newImages) if (until <= now) this.#newImages.delete(image);
+    return [...this.#newImages.keys()];
   }
 
   /** Uploaded archives that current builds need. */
@@ -282,7 +282,7 @@ export class Builds {
     }
   }
 
-  /** Never throws, so that the queue goes on. */
+  /** Never throws, so that the queue continues. */
   async #run(job: Job): Promise<void> {
     const { store, clock, log } = this.services;
     try {
@@ -304,7 +304,7 @@ export class Builds {
     const { store, clock } = this.services;
     const outcome = await this.#outcome(job);
     if (outcome === undefined) return;
-    if (outcome.isReady) this.#inHand.set(outcome.image, clock.now() + IMAGE_IN_HAND_MS);
+    if (outcome.isReady) this.#newImages.set(outcome.image, clock.now() + NEW_IMAGE_KEPT_MS);
     // Before the row changes, so that a client that reads the result finds the whole log.
     await job.log.flushed();
     if (outcome.isReady) return this.#record(job, outcome);

@@ -30,7 +30,7 @@ interface BuiltinServices extends Parts {
 /** Marks a row whose template comes with the server. */
 const OWN_GENERATION = 0;
 
-const ABANDONED = "the server did not go on with it";
+const ABANDONED = "the server was restarted and did not continue it";
 const OTHER_VERSION =
   "the server that runs has another version of this template; start the server again, then ask for the build";
 const TEMPLATE_BUILD_FAILED = "template_build_failed";

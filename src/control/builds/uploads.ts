@@ -9,7 +9,7 @@ import { KeyedLimit } from "../../base/keyed-limit.ts";
 import type { Blobs, StoredBlob } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import { quoted } from "../../contract/quoted-text.ts";
-import { isSame } from "../access/secrets.ts";
+import { isSame } from "../access/credentials.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 import { checkedArchive } from "./archive-check.ts";
@@ -157,7 +157,7 @@ export class Uploads {
     const { blobs, clock } = this.services;
     const isOld = ({ usedAt }: StoredBlob) => usedAt + UPLOADS_KEPT_MS <= clock.now();
     for (const { name } of (await blobs.list(FOLDER)).filter(isOld)) {
-      // A client may have been told since that the archive is present.
+      // A client may have learned since that the archive is present.
       const found = await blobs.find(name);
       if (found !== undefined && isOld(found) && !needed().has(name)) await blobs.remove(name);
     }

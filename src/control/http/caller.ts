@@ -39,7 +39,7 @@ export async function callerOf(
     options.budgets.takeUnauthenticated(client?.address);
     return undefined;
   }
-  if (!options.isReady()) throw starting();
+  if (!options.isReady()) throw notReady();
   try {
     return await authenticate(auth, headers, client, options);
   } catch (thrown) {
@@ -71,6 +71,6 @@ async function authenticate(
   }
 }
 
-export function starting(): Fault {
+export function notReady(): Fault {
   return new Fault(503, "the server is starting or stopping; try again in a moment");
 }

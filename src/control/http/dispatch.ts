@@ -15,7 +15,7 @@ import type { Client } from "../access/authentication.ts";
 import type { BodyShare } from "../budgets/body-budgets.ts";
 import { type Allowance, ownerOf, requestKindOf } from "../budgets/request-rates.ts";
 import type { Parts } from "../parts.ts";
-import { type CallerOptions, callerOf, starting } from "./caller.ts";
+import { type CallerOptions, callerOf, notReady } from "./caller.ts";
 import { levelOf, reasonFor } from "./log-entry.ts";
 import type { Page } from "./page.ts";
 import { audit, originOf, type RequestAudit } from "./request-audit.ts";
@@ -67,40 +67,8 @@ interface DispatchOptions<S> extends Pick<Parts, "ids" | "log">, CallerOptions {
 type Dispatch = (request: Request, client?: Client) => Promise<Response>;
 
 export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
-  const { routes, clock, ids, log, budgets } = options;
-  const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
-  for (const { name, noStore, answer } of mostLiteralFirst(options)) {
-    const [method = "", path = ""] = name.split(" ");
-    app.on(method, patternOf(path), async (c) => {
-      c.env.route = name;
-      c.env.noStore = noStore;
-      return write(await step(name, () => answer(c.req.raw, c.env)));
-    });
-  }
-  for (const page of options.pages) {
-    app.on(page.method, page.path, async (c) => {
-      c.env.route = `${page.method} ${page.path}`;
-      c.env.isPage = true;
-      try {
-        return await servePage(page, c.req.raw, options, c.env);
-      } catch (error) {
-        c.env.fault = Fault.from(error);
-        return await page.refuse(c.env.fault);
-      }
-    });
-  }
-  for (const [path, methods] of methodsByPath([...options.pages, ...routes])) {
-    app.all(patternOf(path), (c) => {
-      budgets.takeUnauthenticated(c.env.client?.address);
-      throw wrongMethod(c.req.method, path, methods);
-    });
-  }
-  app.notFound((c) => {
-    budgets.takeUnauthenticated(c.env.client?.address);
-    const target = masked(shortened(c.req.path));
-    throw new Fault(404, `there is no ${c.req.method} ${target} on this server; see /openapi.json`);
-  });
-  app.onError((error, c) => writeError(error, c.env));
+  const { clock, ids, log } = options;
+  const app = routerFor(options);
 
   async function respond(request: Request, client: Client | undefined, id: string): Promise<Response> {
     const exchange: Exchange = {
@@ -142,6 +110,45 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     const trace = recordsAnySteps() ? parseTraceparent(request.headers.get(TRACEPARENT_HEADER)) : undefined;
     return inRequest({ id, trace }, () => respond(request, client, id));
   };
+}
+
+/** Finds the route or page of a request. Paths that no method serves are refused, at the cost of a budget. */
+function routerFor<S>(options: DispatchOptions<S>): Hono<{ Bindings: Exchange }> {
+  const { routes, budgets } = options;
+  const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
+  for (const { name, noStore, answer } of mostLiteralFirst(options)) {
+    const [method = "", path = ""] = name.split(" ");
+    app.on(method, patternOf(path), async (c) => {
+      c.env.route = name;
+      c.env.noStore = noStore;
+      return write(await step(name, () => answer(c.req.raw, c.env)));
+    });
+  }
+  for (const page of options.pages) {
+    app.on(page.method, page.path, async (c) => {
+      c.env.route = `${page.method} ${page.path}`;
+      c.env.isPage = true;
+      try {
+        return await servePage(page, c.req.raw, options, c.env);
+      } catch (error) {
+        c.env.fault = Fault.from(error);
+        return await page.refuse(c.env.fault);
+      }
+    });
+  }
+  for (const [path, methods] of methodsByPath([...options.pages, ...routes])) {
+    app.all(patternOf(path), (c) => {
+      budgets.takeUnauthenticated(c.env.client?.address);
+      throw wrongMethod(c.req.method, path, methods);
+    });
+  }
+  app.notFound((c) => {
+    budgets.takeUnauthenticated(c.env.client?.address);
+    const target = masked(shortened(c.req.path));
+    throw new Fault(404, `there is no ${c.req.method} ${target} on this server; see /openapi.json`);
+  });
+  app.onError((error, c) => writeError(error, c.env));
+  return app;
 }
 
 interface Endpoint {
@@ -200,7 +207,7 @@ async function servePage<S>(
   { id: requestId, client }: Exchange,
 ): Promise<Response> {
   budgets.takeUnauthenticated(client?.address);
-  if (!isReady()) throw starting();
+  if (!isReady()) throw notReady();
   return await page.answer(request, {
     base: publicUrl ?? baseOf(request, client),
     address: client?.address,

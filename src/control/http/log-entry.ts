@@ -1,4 +1,4 @@
-/** What the log says about the outcome of a request: its level, and its error. */
+/** Level and error of a request in the log. */
 import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import { CLIENT_CLOSED_REQUEST } from "./request-body.ts";

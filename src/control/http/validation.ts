@@ -54,7 +54,7 @@ class Problem {
   }
 
   get text(): string {
-    return `${this.#name} ${this.#complaint}`;
+    return `${this.#name} ${this.#problem}`;
   }
 
   get #name(): string {
@@ -65,7 +65,7 @@ class Problem {
     return shown.map(String).join(".").slice(0, FIELD_SHOWN_MAX_CHARS);
   }
 
-  get #complaint(): string {
+  get #problem(): string {
     const issue = this.issue;
     const { farthest } = this.source;
     if (farthest !== undefined && this.#field instanceof z.ZodNumber) {

@@ -32,9 +32,9 @@ describe("create", () => {
   test("does not wait for the disk: a crash of the machine ends the sandbox anyway", async () => {
     const { transaction } = fixture.store;
     const outlasted: unknown[] = [];
-    fixture.store.transaction = (work, outlasts) => {
-      outlasted.push(outlasts);
-      return transaction(work, outlasts);
+    fixture.store.transaction = (work, durability) => {
+      outlasted.push(durability);
+      return transaction(work, durability);
     };
     await fixture.create();
     expect(outlasted.length).toBeGreaterThan(0);

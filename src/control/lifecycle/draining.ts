@@ -1,6 +1,6 @@
 /**
- * Draining: an operator lets the machine start no further runs, to empty it before maintenance. Sandboxes that run go
- * on, and paused ones stay paused. Survives a restart.
+ * Draining: the machine starts no further runs, so that it empties before maintenance. Running sandboxes keep running,
+ * and paused ones stay paused. Survives a restart.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Parts } from "../parts.ts";

@@ -89,10 +89,10 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await create("k")).status).toBe(503);
       fixture.host.beforeCreate = async () => undefined;
       const { transaction } = fixture.store;
-      fixture.store.transaction = async (work, outlasts) => {
+      fixture.store.transaction = async (work, durability) => {
         fixture.host.lose(fixture.host.running[0] ?? "");
         await fixture.control.settled();
-        return transaction(work, outlasts);
+        return transaction(work, durability);
       };
       expect((await create("k")).status).toBe(503);
       fixture.store.transaction = transaction;

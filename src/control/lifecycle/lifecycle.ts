@@ -215,7 +215,7 @@ export class Lifecycle {
 
   /**
    * Returns when the sandbox is gone, or when another call has just begun to end it. Fault 503 when it is not gone in
-   * time; the removal then goes on.
+   * time; the removal then continues.
    */
   async kill(team: Team, id: string): Promise<void> {
     const { store, reachability, removal } = this.#core;
@@ -237,7 +237,7 @@ export class Lifecycle {
     throw inTransition(id);
   }
 
-  /** Kills all sandboxes of a team. `left` counts those that are not gone in time; their removal goes on. */
+  /** Kills all sandboxes of a team. `left` counts those that are not gone in time; their removal continues. */
   async killAll(team: Team): Promise<{ gone: number; left: number }> {
     const killed = { gone: 0, left: 0 };
     await forEachLimited(await this.#core.store.sandboxes.idsOfTeam(team.id), async (id) => {

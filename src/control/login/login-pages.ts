@@ -11,10 +11,10 @@ import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { authenticateBearer } from "../access/authentication.ts";
+import { hashOf } from "../access/credentials.ts";
 import type { LoginOwner, Logins } from "../access/logins.ts";
 import { Passwords, passwordOf } from "../access/passwords.ts";
-import { hashOf } from "../access/secrets.ts";
-import { type AuditLog, STRANGER, type Visit } from "../audit/audit.ts";
+import { type AuditLog, UNIDENTIFIED, type Visit } from "../audit/audit.ts";
 import { LoginBudgets } from "../budgets/login-budgets.ts";
 import type { Page, PageRequest } from "../http/page.ts";
 import type { Parts } from "../parts.ts";
@@ -192,7 +192,7 @@ export class LoginPages {
       const fault = Fault.from(error);
       if (FAILED_LOGIN.includes(fault.status)) {
         const about = { object: await tried(fault), status: fault.status };
-        this.audit.noteFailedLogin({ ...visit, actor: STRANGER }, about);
+        this.audit.noteFailedLogin({ ...visit, actor: UNIDENTIFIED }, about);
       }
       throw error;
     }

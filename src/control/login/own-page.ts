@@ -1,6 +1,6 @@
 /**
- * Forms are taken from this server's own pages only. A page of a sandbox may be of the same site: its forms get
- * SameSite cookies, and without TLS it can replace them with its own.
+ * Rejects forms that do not come from this server's own pages. A page of a sandbox may be of the same site: its forms
+ * get SameSite cookies, and without TLS it can replace them with its own.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { PageRequest } from "../http/page.ts";

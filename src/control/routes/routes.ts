@@ -6,7 +6,7 @@ import { z } from "zod";
 import { health } from "../../contract/management/health.ts";
 import { listedTeam } from "../../contract/management/team.ts";
 import { createApiKeyIn } from "../access/keys.ts";
-import { starting } from "../http/caller.ts";
+import { notReady } from "../http/caller.ts";
 import { openApiDocument } from "../http/openapi.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import { buildRoutes } from "./build-routes.ts";
@@ -34,7 +34,7 @@ const serverRoutes: readonly Route[] = [
     success: [{ status: 200, description: "The server accepts requests", schema: health }],
     errors: [503],
     async handle(_call, { isReady }) {
-      if (!isReady()) throw starting();
+      if (!isReady()) throw notReady();
       return { body: { status: "ok" } };
     },
   }),

@@ -33,7 +33,7 @@ const open = async (path: string) => {
 const published = async () => (await open("/.well-known/jwks.json")).body as JSONWebKeySet;
 
 async function token(id: string): Promise<string> {
-  const answer = await fixture.host.askRule(id, "cloud.test", "cloud.test");
+  const answer = await fixture.host.requestRule(id, "cloud.test", "cloud.test");
   if ("failure" in answer) throw new Error(answer.failure);
   return answer.headers[0]?.[1].replace("Bearer ", "") ?? "";
 }

@@ -17,7 +17,7 @@ const set = async (name: string, value: string) => {
   const { status } = await fixture.call("POST", `/secrets/${name}`, { value });
   if (status === 404) await fixture.call("POST", "/secrets", { name, value });
 };
-const ask = (id: string, host = "api.test", pattern = host) => fixture.host.askRule(id, pattern, host);
+const ask = (id: string, host = "api.test", pattern = host) => fixture.host.requestRule(id, pattern, host);
 const logOf = async (id: string) => JSON.stringify((await fixture.call("GET", `/v2/sandboxes/${id}/logs`)).body);
 const create = (rules: object, more: object = {}) => fixture.create({ timeout: 3600, network: { rules }, ...more });
 

@@ -63,7 +63,7 @@ export class RuleAnswers {
 
   /** Never waits. */
   onHostEvent(event: HostEvent): void {
-    if (event.kind !== "rule-asked") return;
+    if (event.kind !== "rule-requested") return;
     const { id, question, pattern, host } = event;
     this.#add(id, { question, pattern, host, retries: 0 });
   }
@@ -183,7 +183,7 @@ export class RuleAnswers {
     }
   }
 
-  /** The host has ended the request on its own if it cannot be told. */
+  /** If the answer does not arrive, the host ends the request on its own. */
   #answer({ question }: Pick<Question, "question">, answer: RuleAnswer): void {
     void this.services.host.answerRule(question, answer).catch(() => undefined);
   }

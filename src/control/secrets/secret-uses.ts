@@ -1,6 +1,6 @@
 /**
- * Which sandbox used which version of a secret for which host: counted in memory, and added to the store every few
- * seconds. A crash loses the last of them. Hosts of one sandbox are bounded, because its program chooses them: beyond
+ * Counts the uses of secrets, by version, sandbox and host: in memory, and every few seconds in the store. A crash
+ * loses the last of them. Hosts of one sandbox are bounded, because its program chooses them: beyond
  * the bound they are counted under the pattern of the rule.
  */
 import type { Timer } from "../../base/clock.ts";

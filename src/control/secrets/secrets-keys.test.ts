@@ -15,7 +15,7 @@ afterEach(() => fixture[Symbol.asyncDispose]());
 
 const set = async (name: string, value: string) => (await fixture.call("POST", "/secrets", { name, value })).status;
 const sandbox = () => fixture.create({ timeout: 3600, network: { rules: RULES } });
-const ask = (id: string) => fixture.host.askRule(id, "api.test", "api.test");
+const ask = (id: string) => fixture.host.requestRule(id, "api.test", "api.test");
 const answered = { headers: [["A", VALUE]] } as never;
 const sealed = async () => await fixture.store.secrets.sealedOtherwise("", 1_000);
 

@@ -18,7 +18,7 @@ export const SUPERSEDED_BUILTIN_KEPT_MS = 86_400_000;
 interface HousekeepingServices extends Parts {
   endAbandonedBuilds(): Promise<void>;
   /** Images of recently finished builds: their rows may be newer than the rows just read. */
-  imagesInHand(): readonly string[];
+  newImages(): readonly string[];
   /** Removes those of these checkpoints that no build starts from, in the background. */
   discard(checkpoints: readonly string[]): void;
 }
@@ -58,7 +58,7 @@ export class Housekeeping {
   }
 
   async #round(): Promise<void> {
-    const { store, host, clock, log, discard, imagesInHand } = this.services;
+    const { store, host, clock, log, discard, newImages } = this.services;
     await this.services.endAbandonedBuilds();
     const now = clock.now();
     const snapshots = await store.buildsInUse.retireSnapshots(now - SUPERSEDED_SNAPSHOT_KEPT_MS, now, PER_ROUND);
@@ -69,10 +69,10 @@ export class Housekeeping {
     const event = "builds of earlier versions of built-in templates removed";
     if (builtins.count > 0) log.write({ level: "info", event, count: builtins.count });
     discard(builtins.checkpoints);
-    await store.teamRemnants.removeOrphans();
+    await store.teamLeftovers.removeOrphans();
     // There may be more.
     if (snapshots.count === PER_ROUND) this.#isWanted = true;
     const named = await store.buildsInUse.images();
-    await host.collectImages([...new Set([...named, ...imagesInHand()])]);
+    await host.collectImages([...new Set([...named, ...newImages()])]);
   }
 }

@@ -47,7 +47,9 @@ export class ReadyPoolTargets {
   changed(): void {
     if (this.#isQueued) return;
     this.#isQueued = true;
-    this.services.background.run("the host was not told what to keep ready", () => this.#turns.run(() => this.#send()));
+    this.services.background.run("the targets of the ready pool could not be sent to the host", () =>
+      this.#turns.run(() => this.#send()),
+    );
   }
 
   /**

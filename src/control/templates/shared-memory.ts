@@ -1,6 +1,7 @@
 /**
- * Which sandboxes share memory: those of teams that the operator names, which form one group. The host lets the kernel
- * merge equal pages within this group. Sandboxes of the group can find out, by timing, which pages others in it hold.
+ * Selects the sandboxes that share memory: those of teams that the operator names, which form one group. The host lets
+ * the kernel merge equal pages within this group. Sandboxes of the group can find out, by timing, which pages others in
+ * it hold.
  */
 import type { Log } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";

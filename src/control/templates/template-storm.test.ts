@@ -11,7 +11,7 @@ import type { BuildRequest } from "../../contract/internal/host.ts";
 import type { Template } from "../../contract/management/template.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Store } from "../../store/store.ts";
-import { IMAGE_IN_HAND_MS } from "../builds/builds.ts";
+import { NEW_IMAGE_KEPT_MS } from "../builds/builds.ts";
 import type { Requested } from "../testing/build-calls.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
 import { HOUSEKEEPING_EVERY_MS } from "./housekeeping.ts";
@@ -199,7 +199,7 @@ class TemplateStorm {
     await this.#fixture.until(async () => (await store.builds.unfinished("building")).length === 0);
     await control.settled();
     host.images.fresh.clear();
-    await this.#fixture.advance(IMAGE_IN_HAND_MS);
+    await this.#fixture.advance(NEW_IMAGE_KEPT_MS);
     await idleClock.advance(HOUSEKEEPING_EVERY_MS, () => control.settled());
     await control.settled();
     const rows = [...(await store.sandboxes.inState("running")), ...(await store.sandboxes.inState("paused"))];

@@ -110,14 +110,14 @@ export class StormModel {
       await remove(run);
       this.removed(run.id);
     };
-    store.transaction = (work, outlasts) =>
+    store.transaction = (work, durability) =>
       transaction((tables: Tables) => {
         const add = async (row: Sandbox) => {
           await tables.sandboxes.add(row);
           this.#note(row.id, row, "add");
         };
         return work({ ...tables, sandboxes: { ...tables.sandboxes, add } });
-      }, outlasts);
+      }, durability);
   }
 
   /** A call reports that it won a change of this row. */

@@ -2,7 +2,7 @@
  * Limits the volumes that one team reads and writes at the same time. The host serves only a fixed number at once for
  * all teams, so a team whose clients never finish must not use them all.
  */
-import { withEnd } from "../../base/ending-stream.ts";
+import { onStreamEnd } from "../../base/stream-end.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
 
@@ -36,7 +36,7 @@ export class ContentQuota {
 
 /** Passes the bytes on and releases the place when the stream ends in any way. */
 export function withPlace(content: ReadableStream<Uint8Array>, place: Disposable): ReadableStream<Uint8Array> {
-  return withEnd(content, () => place[Symbol.dispose]());
+  return onStreamEnd(content, () => place[Symbol.dispose]());
 }
 
 function tooMany(): Fault {

@@ -5,7 +5,7 @@
 import { createHmac } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { isSame } from "../access/secrets.ts";
+import { isSame } from "../access/credentials.ts";
 
 export const VOLUME_TOKEN_MS = 3_600_000;
 

@@ -27,10 +27,10 @@ import {
  * Unread request bodies of one connection; above this it is not read. The connection's window opens whether or not
  * services read, so that one slow service does not delay the others.
  */
-export const EDGE_HTTP2_UNTAKEN_MAX_BYTES = 16 * 1024 * 1024;
+export const EDGE_HTTP2_UNREAD_MAX_BYTES = 16 * 1024 * 1024;
 
 /** After this time without progress the largest unread bodies are reset: they may hold up bytes that services need. */
-export const EDGE_HTTP2_UNTAKEN_MS = 30_000;
+export const EDGE_HTTP2_UNREAD_MS = 30_000;
 
 /** Maximum frames of one connection per turn: each takes some microseconds, whatever it carries. */
 export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;
@@ -176,7 +176,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     this.#readOn();
     if (!this.#isPaused || this.#unreadBytes < this.#unreadMaxBytes) return;
     this.#stuckSinceMs ??= nowMs;
-    if (nowMs < this.#stuckSinceMs + EDGE_HTTP2_UNTAKEN_MS) return;
+    if (nowMs < this.#stuckSinceMs + EDGE_HTTP2_UNREAD_MS) return;
     const largest = [...this.#requests.values()].sort((a, b) => b.unreadBytes - a.unreadBytes);
     let left = this.#unreadBytes;
     const most = this.#unreadMaxBytes / 2;
@@ -197,7 +197,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     for (const { unreadBytes, isSpent } of this.#requests.values()) {
       if (isSpent && unreadBytes >= EDGE_HELD_MIN_BYTES) return EDGE_HELD_MIN_BYTES;
     }
-    return EDGE_HTTP2_UNTAKEN_MAX_BYTES;
+    return EDGE_HTTP2_UNREAD_MAX_BYTES;
   }
 
   get isIdle(): boolean {

@@ -2,17 +2,10 @@
  * Parses the head of an HTTP/2 request as strictly as one of HTTP/1.1: its headers become HTTP/1.1 lines for the
  * service and must not be read differently there.
  */
+import { HTTP2_FORBIDDEN_HEADERS } from "../../contract/connection-headers.ts";
 import { HeaderLines, isToken } from "../../http1/header-lines.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
 
-/** Connection-specific headers, which HTTP/2 forbids (RFC 9113, 8.2.2). */
-const CONNECTION_ONLY: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "transfer-encoding",
-  "upgrade",
-]);
 const METHOD_MAX_CHARS = 32;
 const TARGET = /^[!-~\x80-\xff]+$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
@@ -32,7 +25,7 @@ export function headOf(raw: readonly string[], hasEnded: boolean): Http2Head | u
       pseudo.set(name, value);
       continue;
     }
-    if (!isToken(name) || name !== name.toLowerCase() || CONNECTION_ONLY.has(name)) return undefined;
+    if (!isToken(name) || name !== name.toLowerCase() || HTTP2_FORBIDDEN_HEADERS.has(name)) return undefined;
     if (name === "te" && value.toLowerCase() !== "trailers") return undefined;
     headers.append(name, value);
   }

@@ -8,8 +8,8 @@ import { DATA, END_STREAM, FrameClient, frame, INITIAL_WINDOW } from "../testing
 import { serve } from "../testing/service.ts";
 import {
   EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
-  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
-  EDGE_HTTP2_UNTAKEN_MS,
+  EDGE_HTTP2_UNREAD_MAX_BYTES,
+  EDGE_HTTP2_UNREAD_MS,
   Http2Connection,
 } from "./http2-connection.ts";
 
@@ -49,7 +49,7 @@ test("unread bodies of one connection are not buffered, and arrive complete late
     }
   })();
   await untilStill(() => sent);
-  expect(sent).toBeLessThan(EDGE_HTTP2_UNTAKEN_MAX_BYTES + 2 * EDGE_HTTP2_WINDOW_BYTES);
+  expect(sent).toBeLessThan(EDGE_HTTP2_UNREAD_MAX_BYTES + 2 * EDGE_HTTP2_WINDOW_BYTES);
   woken.resolve();
   await sending;
   const answerOf = (stream: number) =>
@@ -121,11 +121,11 @@ test("bodies that no service reads for long are ended, the largest first", () =>
   connection.received(Buffer.from("more"));
   expect(isRead).toBe(false);
   connection.checkStalled(0);
-  connection.checkStalled(EDGE_HTTP2_UNTAKEN_MS - 1);
+  connection.checkStalled(EDGE_HTTP2_UNREAD_MS - 1);
   expect(refused).toEqual([]);
   connection.bodyTaken();
-  connection.checkStalled(EDGE_HTTP2_UNTAKEN_MS);
+  connection.checkStalled(EDGE_HTTP2_UNREAD_MS);
   expect([refused, isRead]).toEqual([[], false]);
-  connection.checkStalled(2 * EDGE_HTTP2_UNTAKEN_MS);
+  connection.checkStalled(2 * EDGE_HTTP2_UNREAD_MS);
   expect([refused, isRead]).toEqual([[9, 6], true]);
 });

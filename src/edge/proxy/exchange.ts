@@ -13,7 +13,7 @@ import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_
 import { linesTowardsClient } from "./forwarded-headers.ts";
 import { type ServiceHead, ServiceHeadReader } from "./response-head.ts";
 import { type ConnectOptions, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
-import { agreedUpgrade } from "./upgrade.ts";
+import { acceptedUpgrade } from "./upgrade.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
@@ -210,7 +210,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     const { ownOfResponse, withheld } = this.request;
     const lines = { status, statusText, headers: linesTowardsClient(headers, ownOfResponse, withheld) };
     if (status === SWITCHING_PROTOCOLS) {
-      const agreed = agreedUpgrade(this.request.upgrade, headers);
+      const agreed = acceptedUpgrade(this.request.upgrade, headers);
       if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");
       lines.headers.append("connection", "Upgrade");
       lines.headers.append("upgrade", agreed);
@@ -261,7 +261,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     const { left = 0, untaken = 0 } = framing;
     const inChunks = framing instanceof ChunkedBody;
     if (left === 0 || untaken > 0 || (inChunks && framing.lines !== "plain")) return;
-    // The length of a chunked body is unknown: one that has been long so far is expected to go on.
+    // The length of a chunked body is unknown: one that has been long so far is expected to continue.
     if ((inChunks ? this.#copiedBytes : left) < EDGE_SPLICED_MIN_BYTES) return;
     const descriptor = this.client.responseDescriptor;
     if (descriptor === undefined) return;
@@ -269,7 +269,7 @@ class Exchange implements SandboxSocketListener, BodySink {
       this.#isSpliced = false;
       this.#copiedBytes = 0;
       if (this.#isOver) return;
-      // Whole chunks may have passed behind this one; the reader goes on at the end of the last one's content.
+      // Whole chunks may have passed behind this one; the reader continues at the end of the last one's content.
       if (isWhole) framing.skip?.(left);
       if (framing.ended) this.#finish();
       else if ((isWhole || couldNot) && !this.#socket.isClosed) this.#socket.resume();

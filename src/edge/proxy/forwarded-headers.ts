@@ -1,23 +1,12 @@
 /**
- * Which headers are forwarded. Those about one connection are not (RFC 9110, 7.6.1); claims about earlier proxies are
- * not trusted; the control secret and keys of the API never pass. All others are unchanged. None is added for a service
- * unless the creator of the sandbox asked for it; control and runtimes get the headers that the edge decides.
+ * Selects the headers that the edge forwards. It drops those about one connection (RFC 9110, 7.6.1), claims about
+ * earlier proxies, the control secret and keys of the API, and leaves all others unchanged. For a service it adds only
+ * headers that the sandbox's creator requested; control and runtimes get the headers that the edge decides.
  */
+import { HOP_BY_HOP_HEADERS } from "../../contract/connection-headers.ts";
 import { ACCESS_TOKEN_PREFIX, ADMIN_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { CONTROL_SECRET_HEADER } from "../../contract/runtime/guest-control.ts";
 import { HeaderLines, isToken } from "../../http1/header-lines.ts";
-
-const CONNECTION_ONLY: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
 
 const FORWARDED_PREFIX = "x-forwarded-";
 const FORWARDED_HOST = "x-forwarded-host";
@@ -42,7 +31,7 @@ export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | n
   const named = namesIn(headers.get("connection"));
   let lines = headerLine("Host", maskedHost ?? host ?? "");
   headers.forEach((value, name) => {
-    if (name === "host" || own.has(name) || named?.has(name) === true || staysBehind(name, headers)) return;
+    if (name === "host" || own.has(name) || named?.has(name) === true || isDropped(name, headers)) return;
     lines += headerLine(name, value);
   });
   lines += own.text;
@@ -55,7 +44,7 @@ export function linesTowardsManagement(headers: HeaderLines, own: HeaderLines): 
   headers.forEach((value, name) => {
     // The edge has already sent 100 Continue.
     const isOurs = name === "host" || name === "expect" || own.has(name);
-    if (!isOurs && !CONNECTION_ONLY.has(name)) lines += headerLine(name, value);
+    if (!isOurs && !HOP_BY_HOP_HEADERS.has(name)) lines += headerLine(name, value);
   });
   return lines + own.text;
 }
@@ -66,7 +55,7 @@ export function linesTowardsClient(headers: HeaderLines, own = NONE, withheld = 
   const lines = new HeaderLines();
   headers.forEach((value, name) => {
     const isReplaced = withheld.has(name) || (own.has(name) && name !== "vary");
-    if (!CONNECTION_ONLY.has(name) && !isReplaced && named?.has(name) !== true) lines.append(name, value);
+    if (!HOP_BY_HOP_HEADERS.has(name) && !isReplaced && named?.has(name) !== true) lines.append(name, value);
   });
   own.forEach((value, name) => {
     lines.append(name, value);
@@ -82,9 +71,9 @@ function headerLine(name: string, value: string): string {
   return `${name}: ${value}\r\n`;
 }
 
-function staysBehind(name: string, headers: HeaderLines): boolean {
+function isDropped(name: string, headers: HeaderLines): boolean {
   return (
-    CONNECTION_ONLY.has(name) ||
+    HOP_BY_HOP_HEADERS.has(name) ||
     name === "forwarded" ||
     name.startsWith(FORWARDED_PREFIX) ||
     name === CONTROL_SECRET_HEADER ||

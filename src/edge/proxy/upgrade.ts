@@ -21,7 +21,7 @@ export function upgradeOf({ tunnel, headers }: Pick<ClientRequest, "tunnel" | "h
 }
 
 /** The protocol that the service chose, if it was offered. */
-export function agreedUpgrade(offered: string | undefined, answer: HeaderLines): string | undefined {
+export function acceptedUpgrade(offered: string | undefined, answer: HeaderLines): string | undefined {
   const chosen = answer.get("upgrade")?.trim().toLowerCase();
   return chosen !== undefined && offered?.split(", ").includes(chosen) ? chosen : undefined;
 }

@@ -15,7 +15,7 @@ import { originalDestination } from "./original-destination.ts";
 import { Peer } from "./peer.ts";
 import { relayHttp } from "./plain-http.ts";
 import type { RuleServer } from "./rule-server.ts";
-import { Sandbox, type SharedState } from "./sandbox.ts";
+import { SandboxTraffic, type SharedState } from "./sandbox-traffic.ts";
 import { type ChosenAddress, carry, relayTls } from "./tls-flow.ts";
 
 const HTTP_PORT = 80;
@@ -48,7 +48,7 @@ export class ConnectionRelay implements SharedState {
   readonly rules: RuleServer | undefined;
   readonly decisions = new EventCounts();
   http2Connections = 0;
-  readonly #sandboxes = new Map<string, Sandbox>();
+  readonly #sandboxes = new Map<string, SandboxTraffic>();
   readonly #serverPorts: { http: number; tls: number };
   readonly #destinationOf: typeof originalDestination;
   readonly #acceptors: Acceptor[];
@@ -78,7 +78,7 @@ export class ConnectionRelay implements SharedState {
     if (policy === null) {
       this.#sandboxes.delete(source);
       sandbox?.cutAll();
-    } else if (sandbox === undefined) this.#sandboxes.set(source, new Sandbox(this, policy, source));
+    } else if (sandbox === undefined) this.#sandboxes.set(source, new SandboxTraffic(this, policy, source));
     else sandbox.setPolicy(policy);
   }
 
@@ -138,7 +138,7 @@ export class ConnectionRelay implements SharedState {
   }
 
   /** When the relay is full, the sandbox with the most connections loses one to a sandbox with fewer. */
-  #hasRoom(sandbox: Sandbox): boolean {
+  #hasRoom(sandbox: SandboxTraffic): boolean {
     const { connections, connectionsPerSandbox, waitingPerSandbox } = this.bounds;
     if (sandbox.flows.size >= connectionsPerSandbox || sandbox.waiting >= waitingPerSandbox) return false;
     if (this.#flows < connections) return true;
@@ -154,9 +154,9 @@ export class ConnectionRelay implements SharedState {
     const destination = this.#destinationOf(fd);
     if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void this.#forbid(flow);
     const { address, port } = destination;
-    const { judge } = flow.sandbox;
-    const chosen = judge.allowsAddress(address) ? destination : undefined;
-    const isRead = chosen === undefined || judge.hasRules;
+    const { matcher } = flow.sandbox;
+    const chosen = matcher.allowsAddress(address) ? destination : undefined;
+    const isRead = chosen === undefined || matcher.hasRules;
     if (port === HTTP_PORT && isRead) return void relayHttp(flow, HTTP_PORT, chosen);
     if (port === TLS_PORT && isRead) return void relayTls(flow, TLS_PORT, chosen);
     if (chosen === undefined) this.#forbid(flow);
@@ -168,9 +168,9 @@ export class ConnectionRelay implements SharedState {
    * such an address: without them, the firewall lets the connection pass.
    */
   #chosen({ sandbox }: Flow, fd: number): ChosenAddress | undefined {
-    if (!sandbox.judge.hasRules) return undefined;
+    if (!sandbox.matcher.hasRules) return undefined;
     const destination = this.#destinationOf(fd);
-    return destination !== undefined && sandbox.judge.allowsAddress(destination.address) ? destination : undefined;
+    return destination !== undefined && sandbox.matcher.allowsAddress(destination.address) ? destination : undefined;
   }
 
   #forbid(flow: Flow): void {

@@ -4,8 +4,8 @@
  */
 import { dial } from "./dial.ts";
 import { Peer, type PeerOwner, type TlsOutcome, type TlsSide } from "./peer.ts";
-import type { Relayed, Sandbox } from "./sandbox.ts";
-import { askProxy } from "./socks.ts";
+import type { RelayedFlow, SandboxTraffic } from "./sandbox-traffic.ts";
+import { connectThroughProxy } from "./socks.ts";
 
 /** Addresses of a name to try. */
 const RELAY_DIAL_ADDRESSES_MAX = 4;
@@ -21,7 +21,7 @@ interface NamedBy {
 
 export type NotReached = "forbidden" | "unknown" | "closed" | "silent" | "over";
 
-export class Flow implements PeerOwner, Relayed {
+export class Flow implements PeerOwner, RelayedFlow {
   readonly client: Peer;
   upstream: Peer | undefined;
   isOver = false;
@@ -46,7 +46,7 @@ export class Flow implements PeerOwner, Relayed {
   readonly #gone: (() => void)[];
 
   constructor(
-    readonly sandbox: Sandbox,
+    readonly sandbox: SandboxTraffic,
     socket: Bun.Socket<Peer | undefined>,
     gone: () => void,
   ) {
@@ -64,18 +64,18 @@ export class Flow implements PeerOwner, Relayed {
   }
 
   isAllowed(): boolean {
-    const { judge } = this.sandbox;
-    if (this.named !== undefined && judge.ruleOf(this.named.name) !== this.named.rule) return false;
+    const { matcher } = this.sandbox;
+    if (this.named !== undefined && matcher.ruleOf(this.named.name) !== this.named.rule) return false;
     if (this.#purpose === undefined) return true;
     for (const address of [this.#address, this.#proxyAddress]) {
       if (address !== undefined && this.sandbox.isClosed(address)) return false;
     }
-    if (this.#proxy !== undefined && this.#proxy !== JSON.stringify(judge.policy.proxy)) return false;
-    if ("name" in this.#purpose && judge.allowsName(this.#purpose.name)) return true;
+    if (this.#proxy !== undefined && this.#proxy !== JSON.stringify(matcher.policy.proxy)) return false;
+    if ("name" in this.#purpose && matcher.allowsName(this.#purpose.name)) return true;
     const address = "address" in this.#purpose ? this.#purpose.address : this.#address;
     // While the name is resolved: each address is checked before it is dialled.
     if (address === undefined) return this.#mayReach(this.#purpose);
-    return judge.allowsAddress(address);
+    return matcher.allowsAddress(address);
   }
 
   /** Opens a connection to the destination if the policy allows it. The returned peer is paused. */
@@ -86,21 +86,21 @@ export class Flow implements PeerOwner, Relayed {
   }
 
   async #reach(purpose: Purpose, port: number): Promise<Peer | NotReached> {
-    const { judge, shared, names } = this.sandbox;
+    const { matcher, shared, names } = this.sandbox;
     if (!this.#mayReach(purpose)) return "forbidden";
     this.#purpose = purpose;
     this.#address = undefined;
-    this.#proxy = JSON.stringify(judge.policy.proxy);
+    this.#proxy = JSON.stringify(matcher.policy.proxy);
     this.#proxyAddress = undefined;
     const deadline = performance.now() + shared.bounds.dialMs;
     const addresses = "name" in purpose ? await names.resolve(purpose.name) : [purpose.address];
     if (this.isOver) return "over";
     if (addresses.length === 0) return "unknown";
-    const isByName = "name" in purpose && judge.allowsName(purpose.name);
+    const isByName = "name" in purpose && matcher.allowsName(purpose.name);
     let why: NotReached = "closed";
     for (const address of addresses.slice(0, RELAY_DIAL_ADDRESSES_MAX)) {
       if (this.sandbox.isClosed(address)) continue;
-      if (!isByName && !judge.allowsAddress(address)) {
+      if (!isByName && !matcher.allowsAddress(address)) {
         why = "forbidden";
         continue;
       }
@@ -123,10 +123,10 @@ export class Flow implements PeerOwner, Relayed {
 
   /** A name with a header rule need not be allowed by name: its addresses may be. */
   #mayReach(purpose: Purpose): boolean {
-    const { judge } = this.sandbox;
-    if ("address" in purpose) return judge.allowsAddress(purpose.address);
-    if (judge.allowsName(purpose.name)) return true;
-    return this.named?.rule !== undefined && judge.mayAsk(purpose.name);
+    const { matcher } = this.sandbox;
+    if ("address" in purpose) return matcher.allowsAddress(purpose.address);
+    if (matcher.allowsName(purpose.name)) return true;
+    return this.named?.rule !== undefined && matcher.mayResolve(purpose.name);
   }
 
   /** Continues the upstream under TLS. A failed handshake closes it, and the flow goes on without an upstream. */
@@ -156,7 +156,7 @@ export class Flow implements PeerOwner, Relayed {
   }
 
   async #connect(address: string, port: number, deadline: number): Promise<Peer | undefined> {
-    const { proxy } = this.sandbox.judge.policy;
+    const { proxy } = this.sandbox.matcher.policy;
     if (proxy === null) return await this.#dial(address, port, deadline);
     const resolved = await this.#proxyAt(proxy.host);
     if (resolved === undefined) return undefined;
@@ -166,7 +166,7 @@ export class Flow implements PeerOwner, Relayed {
     if (peer === undefined || this.isOver) return peer;
     this.#handshaking = peer;
     const late = setTimeout(() => peer.cut(), Math.max(0, deadline - performance.now()));
-    const granted = await askProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
+    const granted = await connectThroughProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
     this.#handshaking = undefined;
     if (granted) return peer;
     this.#reportFailure(proxy, `did not grant a connection to ${address}:${port}`);

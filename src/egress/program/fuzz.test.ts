@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import { fuzzBytes } from "../../base/testing/fuzz.ts";
 import type { Peer } from "./peer.ts";
-import { askProxy } from "./socks.ts";
+import { connectThroughProxy } from "./socks.ts";
 
 /** The other end of a connection that gives these pieces, whenever it is wanted, and then ends. */
 function peerOf(pieces: readonly Buffer[]) {
@@ -46,7 +46,7 @@ fuzzBytes("a proxy's verdict is the same for every split of its replies, and no 
   async check(bytes, random) {
     const ask = async (pieces: readonly Buffer[]) => {
       const { peer, reported, rest } = peerOf(pieces);
-      const isGranted = await askProxy(peer, proxy, "1.2.3.4", 80);
+      const isGranted = await connectThroughProxy(peer, proxy, "1.2.3.4", 80);
       expect(reported.sent).toBeLessThan(600);
       return { isGranted, rest: isGranted ? rest().toString("latin1") : "" };
     };

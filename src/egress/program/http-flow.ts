@@ -1,5 +1,5 @@
 /**
- * Relays an HTTP/1 connection and judges each request. It handles one exchange at a time and reads the next request
+ * Relays an HTTP/1 connection and checks each request. It handles one exchange at a time and reads the next request
  * when the response is complete. So requests for different hosts go to different servers, and a refusal arrives in
  * order. Bodies and responses pass unchanged.
  */
@@ -166,7 +166,7 @@ export class HttpFlow {
     if (!this.#client.write(bytes)) upstream.pause();
   }
 
-  /** After an upgrade the connection is no longer HTTP, but stays with the judged host. */
+  /** After an upgrade the connection is no longer HTTP, but stays with the checked host. */
   #switch(upstream: Peer, { request, requestBody }: Exchange): void {
     if (!request.upgrade || !requestBody.ended) return void this.flow.cut();
     this.flow.join(upstream);

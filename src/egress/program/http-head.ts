@@ -1,6 +1,7 @@
 /**
- * Which host a request is for, and whether it may be relayed. The relay forwards requests unchanged, so the server must
- * not see another host than the one that was judged. `src/http1` has rejected all heads that can be read in two ways.
+ * Finds the host of a request, and refuses requests that servers could read differently. The relay forwards requests
+ * unchanged, so the server must not see another host than the one that was checked. `src/http1` has rejected all heads
+ * that can be read in two ways.
  */
 import type { HeaderLines } from "../../http1/header-lines.ts";
 import type { RequestHead } from "../../http1/request-head.ts";

@@ -13,6 +13,7 @@ import {
   type ServerHttp2Stream,
   sensitiveHeaders,
 } from "node:http2";
+import { HTTP2_FORBIDDEN_HEADERS } from "../../contract/connection-headers.ts";
 import { isToken } from "../../http1/header-lines.ts";
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 import type { Flow } from "./flow.ts";
@@ -37,15 +38,6 @@ const END_STREAM = 1;
 const SWITCHING_PROTOCOLS = 101;
 /** As the reader of HTTP/1 and `hostOf` accept it: a site could read another host out of anything else. */
 const PATH = /^\/[!-~\x80-\xff]*$/;
-
-/** Belong to one connection and not to the message (RFC 9113, 8.2.2); the module adds its own. */
-const CONNECTION_ONLY: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "transfer-encoding",
-  "upgrade",
-]);
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 const shared = {
@@ -298,7 +290,7 @@ export function headOf(raw: readonly string[]): Http2RequestHead | undefined {
   const headers = new Map<string, string[]>();
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const [name = "", value = ""] = [raw[at], raw[at + 1]];
-    if (CONNECTION_ONLY.has(name) || name !== name.toLowerCase()) return undefined;
+    if (HTTP2_FORBIDDEN_HEADERS.has(name) || name !== name.toLowerCase()) return undefined;
     if (!isToken(name.startsWith(":") ? name.slice(1) : name)) return undefined;
     if (name.startsWith(":") && headers.has(name)) return undefined;
     headers.set(name, [...(headers.get(name) ?? []), value]);

@@ -75,8 +75,8 @@ class NamedHosts implements Destination {
     const host = request.host.toLowerCase();
     const refusal = inClearText(this.flow, host);
     if (refusal !== undefined) return refusal;
-    const { judge, shared } = this.flow.sandbox;
-    if (!judge.allowsName(host)) {
+    const { matcher, shared } = this.flow.sandbox;
+    if (!matcher.allowsName(host)) {
       shared.decisions.add("forbidden");
       return [403, notAllowed(host)];
     }
@@ -93,7 +93,7 @@ class NamedHosts implements Destination {
 }
 
 function inClearText({ sandbox }: Flow, host: string): Refusal | undefined {
-  const rule = sandbox.judge.ruleOf(host);
+  const rule = sandbox.matcher.ruleOf(host);
   if (rule === undefined) return undefined;
   const remedy = "use https, so that the values of the rule are not sent in clear text";
   return [403, `${shown(host)} has the header rule "${rule}": ${remedy}`];

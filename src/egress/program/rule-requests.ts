@@ -1,38 +1,26 @@
 /**
- * Judges each request to a site with a header rule and gets the rule's headers for it. A request that the site could
+ * Checks each request to a site with a header rule and gets the rule's headers for it. A request that the site could
  * count as one for another host is never forwarded, because the value would reach that host.
  */
+import { RULE_FORBIDDEN_HEADERS } from "../../contract/connection-headers.ts";
 import { isToken } from "../../http1/header-lines.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
 import type { Flow } from "./flow.ts";
 import type { Destination, Prepared, Refusal } from "./http-flow.ts";
 import { listed, requestOf } from "./http-head.ts";
 import type { RuleServer } from "./rule-server.ts";
-import type { Sandbox } from "./sandbox.ts";
+import type { SandboxTraffic } from "./sandbox-traffic.ts";
 
 /** Name in lower case, and value. */
 type RuleHeader = readonly [name: string, value: string];
 
-/** They frame the message or belong to one connection, so a rule that sets them could change what the request is. */
-const NEVER_SET: ReadonlySet<string> = new Set([
-  "host",
-  "content-length",
-  "transfer-encoding",
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "upgrade",
-  "te",
-  "trailer",
-  "expect",
-]);
 /** Sites echo these requests with their headers. */
 const ECHOED_METHODS: ReadonlySet<string> = new Set(["TRACE", "TRACK"]);
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const RULE_HEADERS_MAX_BYTES = 64 * 1024;
 
 interface RuledSiteFacts {
-  sandbox: Sandbox;
+  sandbox: SandboxTraffic;
   rules: RuleServer;
   /** The connection's name in lower case. */
   host: string;
@@ -71,7 +59,7 @@ export class RuledSite {
     const headers = answer.headers.map(([name, value]): RuleHeader => [name.toLowerCase(), value]);
     const bytes = headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
     const isUsable = headers.every(
-      ([name, value]) => isToken(name) && !NEVER_SET.has(sameName(name)) && VALUE.test(value),
+      ([name, value]) => isToken(name) && !RULE_FORBIDDEN_HEADERS.has(sameName(name)) && VALUE.test(value),
     );
     return isUsable && bytes <= RULE_HEADERS_MAX_BYTES
       ? headers

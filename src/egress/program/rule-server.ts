@@ -1,6 +1,6 @@
 /**
- * What the relay asks the server for header rules: the headers of each request, and certificates. It stores neither
- * values nor the key of the authority.
+ * Requests what header rules need from the server: the headers of each request, and certificates. The relay stores
+ * neither values nor the key of the authority.
  */
 import { scaled } from "../../base/time-factor.ts";
 import type { RuleAnswer } from "../../contract/internal/host.ts";

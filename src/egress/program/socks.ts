@@ -16,7 +16,7 @@ const IPV6 = 4;
 const GRANTED = 0;
 
 /** Whether the proxy granted it. The peer is paused then; its later bytes come from the destination. */
-export async function askProxy(peer: Peer, proxy: Proxy, address: string, port: number): Promise<boolean> {
+export async function connectThroughProxy(peer: Peer, proxy: Proxy, address: string, port: number): Promise<boolean> {
   const answers = new Answers(peer);
   const login = proxy.credentials;
   const methods = login === null ? [NO_LOGIN] : [NO_LOGIN, PASSWORD_LOGIN];

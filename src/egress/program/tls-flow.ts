@@ -38,8 +38,8 @@ export function relayTls(flow: Flow, port: number, chosen?: ChosenAddress): void
 
 function direct(flow: Flow, hello: HelloFacts, bytes: Buffer, port: number, chosen: ChosenAddress | undefined): void {
   const { name } = hello;
-  const { judge } = flow.sandbox;
-  const rule = judge.ruleOf(name);
+  const { matcher } = flow.sandbox;
+  const rule = matcher.ruleOf(name);
   flow.named = { name, rule };
   if (rule !== undefined) intercept(flow, hello, rule, bytes, port).catch(() => flow.cut());
   else if (chosen !== undefined) carry(flow, chosen, bytes);

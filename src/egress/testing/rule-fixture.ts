@@ -5,17 +5,17 @@
 import type { RuleAnswer } from "../../contract/internal/host.ts";
 import type { Bounds } from "../program/bounds.ts";
 import { RuleServer } from "../program/rule-server.ts";
-import type { RuleAsked } from "../relay-messages.ts";
+import type { RuleRequest } from "../relay-messages.ts";
 import { RelayFixture } from "./relay-fixture.ts";
 import { TestAuthority } from "./test-authority.ts";
 
 export class RuleFixture implements Disposable {
   /** Every question for headers. */
-  readonly asked: RuleAsked[] = [];
+  readonly asked: RuleRequest[] = [];
   /** The names of all certificates. */
   readonly certified: string[] = [];
   /** A test replaces it. */
-  answer: (asked: RuleAsked) => RuleAnswer | Promise<RuleAnswer> = () => ({
+  answer: (asked: RuleRequest) => RuleAnswer | Promise<RuleAnswer> = () => ({
     headers: [["Authorization", "Bearer the-value"]],
   });
 

@@ -22,9 +22,9 @@ export function permissionText(mode: number): string {
     type === constants.S_IFCHR ? "c" : "",
     mode & 0o1000 ? "t" : "",
   ].join("");
-  return (letters || "-") + nineLetters(mode);
+  return (letters || "-") + permissionLetters(mode);
 }
 
-function nineLetters(mode: number): string {
+function permissionLetters(mode: number): string {
   return [..."rwxrwxrwx"].map((letter, at) => (mode & (0o400 >> at) ? letter : "-")).join("");
 }

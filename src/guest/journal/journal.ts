@@ -60,7 +60,7 @@ export class Journal {
     let gone = 0;
     while (this.#keptBytes > this.keptMaxBytes) this.#keptBytes -= this.#kept[gone++]?.bytes ?? 0;
     if (gone > 0) this.#kept.splice(0, gone);
-    this.#tellSoon();
+    this.#notifySoon();
   }
 
   /** Drops all entries when the sandbox is assigned or becomes a copy: they are not part of its log. */
@@ -129,7 +129,7 @@ export class Journal {
     return piece;
   }
 
-  #tellSoon(): void {
+  #notifySoon(): void {
     if (this.#gathering || this.#listener === undefined || this.#listener.closed) return;
     this.#gathering = true;
     setTimeout(() => {

@@ -71,7 +71,7 @@ function raisedOomScore(): Disposable | undefined {
   try {
     const own = readFileSync(OWN_OOM_SCORE, "utf8");
     writeFileSync(OWN_OOM_SCORE, STARTING_OOM_SCORE);
-    return { [Symbol.dispose]: () => takeBackOomScore(own) };
+    return { [Symbol.dispose]: () => restoreOomScore(own) };
   } catch (thrown) {
     logError("a process is not preferred when memory runs out", thrown);
     return undefined;
@@ -79,7 +79,7 @@ function raisedOomScore(): Disposable | undefined {
 }
 
 /** Only logs a failure: the process already runs, and an exception would look like a failed start. */
-function takeBackOomScore(own: string): void {
+function restoreOomScore(own: string): void {
   try {
     writeFileSync(OWN_OOM_SCORE, own);
   } catch (thrown) {

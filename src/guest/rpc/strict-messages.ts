@@ -105,7 +105,7 @@ export async function correctedErrors(response: UniversalServerResponse): Promis
   if (response.status === 200) return { ...response, body: retoldAtEnd(response.body) };
   const text = Buffer.concat(await Array.fromAsync(response.body)).toString();
   if (!needsCorrection(text)) return { ...response, body: createAsyncIterable([Buffer.from(text)]) };
-  const error = retold(JSON.parse(text));
+  const error = corrected(JSON.parse(text));
   const body = Buffer.from(JSON.stringify(error));
   const header = new Headers(response.header);
   header.set("content-length", String(body.length));
@@ -122,7 +122,7 @@ async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerato
       continue;
     }
     const end: { error?: WireError } = JSON.parse(text);
-    yield endOfStream(JSON.stringify(end.error === undefined ? end : { ...end, error: retold(end.error) }));
+    yield endOfStream(JSON.stringify(end.error === undefined ? end : { ...end, error: corrected(end.error) }));
   }
 }
 
@@ -131,7 +131,7 @@ function needsCorrection(text: string): boolean {
   return text.length > MESSAGE_MAX_CHARS || text.includes('"parse binary: ');
 }
 
-function retold(error: WireError): WireError {
+function corrected(error: WireError): WireError {
   const message = error.message ?? "";
   const mistaken = error.code === "internal" && UNREADABLE.test(message);
   const bounded = boundedMessage(mistaken ? message.replace(UNREADABLE, MISTAKEN) : message);

@@ -34,7 +34,7 @@ export class Forwarders {
       forwarder = new Forwarder(port, this.idleMs, () => this.#byPort.delete(port));
       this.#byPort.set(port, forwarder);
     }
-    return forwarder.leadTo(address);
+    return forwarder.forwardTo(address);
   }
 }
 
@@ -53,11 +53,11 @@ class Forwarder {
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
     this.#server.listen(0, "0.0.0.0");
     this.#listening = once(this.#server, "listening");
-    // Callers of leadTo receive the error themselves.
+    // Callers of forwardTo receive the error themselves.
     this.#listening.catch(() => this.#close());
   }
 
-  async leadTo(address: string): Promise<number> {
+  async forwardTo(address: string): Promise<number> {
     this.#address = address;
     await this.#listening;
     this.#rest();

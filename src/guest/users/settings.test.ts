@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { untilTrue } from "../../base/testing/until.ts";
-import { SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
+import { AUTHORITY_READ_HEADER, SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { envelope, RunningGuest, SECRET } from "../testing/running-guest.ts";
 
@@ -119,7 +119,8 @@ describe("settings after the secret", () => {
     // There with the secret alone, as after a restore.
     await nobodys.respawn();
     expect(await envs()).toMatchObject({ SHOWN: "yes" });
-    expect((await nobodys.control("configure", { ...settings, envVars: { SHOWN: "again" } })).status).toBe(204);
+    const response = await nobodys.control("configure", { ...settings, envVars: { SHOWN: "again" } });
+    expect([response.status, response.headers.has(AUTHORITY_READ_HEADER)]).toEqual([204, true]);
     expect(await envs()).toMatchObject({ SHOWN: "again" });
   });
 

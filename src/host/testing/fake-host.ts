@@ -298,11 +298,11 @@ export class FakeHost implements Host {
   }
 
   /** Asks for the headers of a request as a host does. */
-  askRule(id: string, pattern: string, host: string): Promise<RuleAnswer> {
+  requestRule(id: string, pattern: string, host: string): Promise<RuleAnswer> {
     const question = String(++this.#asked);
     const answer = Promise.withResolvers<RuleAnswer>();
     this.#ruleAnswers.set(question, answer);
-    this.listener({ kind: "rule-asked", question, id, pattern, host });
+    this.listener({ kind: "rule-requested", question, id, pattern, host });
     return answer.promise;
   }
 

@@ -17,7 +17,7 @@ import { HOST_ID_FIRST, ID_COUNT, type IdRange, SHARED_IDS } from "../../system/
 import type { EtcFiles, Lower, MountJob } from "../../system/mount/mount-job.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { identityFiles } from "./disk-identity.ts";
-import { openPool, type Pool } from "./pool.ts";
+import { type DiskPool, openDiskPool } from "./disk-pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
 
 /** With less free space than this, no new sandbox is made, because the running ones need it. */
@@ -57,7 +57,7 @@ export class Disks {
 
   private constructor(
     readonly mounts: Mounts,
-    { folder, reflink }: Pool,
+    { folder, reflink }: DiskPool,
   ) {
     this.#pool = folder;
     this.#prototypes = new Prototypes(folder, mounts);
@@ -66,7 +66,7 @@ export class Disks {
 
   /** Without `mapIds`, new disks are as on a machine that cannot map ids. */
   static async open(dataFolder: string, mounts: Mounts, mapIds = true): Promise<Disks> {
-    const disks = new Disks(mounts, await openPool(dataFolder, mounts));
+    const disks = new Disks(mounts, await openDiskPool(dataFolder, mounts));
     if (mapIds) disks.#canMap = await disks.#tryToMap();
     return disks;
   }

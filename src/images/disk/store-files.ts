@@ -6,7 +6,7 @@
 import { existsSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { run } from "../../system/command.ts";
-import { BTRFS } from "./pool.ts";
+import { BTRFS } from "./disk-pool.ts";
 
 /** The database, its log, and the log's index. SQLite accepts empty ones as new. */
 const ENDINGS = ["", "-wal", "-shm"];

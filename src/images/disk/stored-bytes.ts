@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs";
 import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { poolFiles } from "./pool.ts";
+import { diskPoolFiles } from "./disk-pool.ts";
 
 /** The unit of `blocks` in `stat`. */
 export const DISK_BLOCK_BYTES = 512;
@@ -19,7 +19,7 @@ export interface StoredBytes {
 
 /** Undefined: the filesystem is not mounted, so this process cannot see the folders. */
 export async function storedBytes(dataFolder: string): Promise<StoredBytes | undefined> {
-  const { folder, image } = poolFiles(dataFolder);
+  const { folder, image } = diskPoolFiles(dataFolder);
   const [images, checkpoints, layers] = ["images", "checkpoints", "layers"].map((name) => join(folder, name));
   if (images === undefined || checkpoints === undefined || layers === undefined) return undefined;
   if (existsSync(image) && !existsSync(checkpoints)) return undefined;

@@ -1,6 +1,6 @@
 /** The process from which Python kernels are forked (`sandlot_kernel/seed.py`). They end with it and the server. */
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { sendTo } from "../../base/program-input.ts";
+import { writeToStdin } from "../../base/program-stdin.ts";
 import { Fault } from "../../contract/fault.ts";
 import { FinalOutput, KERNEL_VARIABLES, KernelProcess } from "../kernel-process.ts";
 import { KERNEL_START_MS } from "../limits.ts";
@@ -58,7 +58,7 @@ export class Seed {
 
   /** A seed that has closed its stdin is about to end; `#listen` then refuses the request with what the seed wrote. */
   #send(request: object): void {
-    void sendTo(this.#child.stdin, `${JSON.stringify(request)}\n`).catch((error) => logFailure("seed", error));
+    void writeToStdin(this.#child.stdin, `${JSON.stringify(request)}\n`).catch((error) => logFailure("seed", error));
   }
 
   async #listen(): Promise<void> {

@@ -169,7 +169,7 @@ export class Runner {
       (json) => {
         pieces.flush();
         const message = messageOf(json);
-        if (message !== undefined) this.#hear(stream, message);
+        if (message !== undefined) this.#onMessage(stream, message);
       },
     );
     const reader = Bun.file(fd).stream().getReader();
@@ -181,7 +181,7 @@ export class Runner {
     pieces.flush();
   }
 
-  #hear(stream: "stdout" | "stderr", message: RunnerMessage): void {
+  #onMessage(stream: "stdout" | "stderr", message: RunnerMessage): void {
     const running = this.#running;
     if (running === undefined) return;
     if (message.done === undefined) {

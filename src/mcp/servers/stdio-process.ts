@@ -2,7 +2,7 @@
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { sendTo } from "../../base/program-input.ts";
+import { writeToStdin } from "../../base/program-stdin.ts";
 import { Fault } from "../../contract/fault.ts";
 import { endGroup, FinalOutput, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
 
@@ -47,7 +47,7 @@ export class StdioProcess implements Transport {
     const { stdin } = this.#program;
     this.#waitingBytes += line.length;
     // Do not await this: a server may read its next request only after it has responded to others.
-    sendTo(stdin, line).then(
+    writeToStdin(stdin, line).then(
       () => (this.#waitingBytes -= line.length),
       () => this.#kill(),
     );

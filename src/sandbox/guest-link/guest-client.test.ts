@@ -2,8 +2,9 @@
 import { afterEach, describe, expect, spyOn, test } from "bun:test";
 import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { LogEntry } from "../../base/log.ts";
 import { folderOfFile } from "../../base/testing/test-folder.ts";
-import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { AUTHORITY_READ_HEADER, type GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GUEST_ALIVE_EVERY_MS, GuestClient, pauseAfter } from "./guest-client.ts";
 import { ListenSignal } from "./listen-signal.ts";
@@ -35,6 +36,36 @@ test("a guest that responds gets its settings", async () => {
   await guest.ready(() => true);
   await guest.configure(settings);
   expect(requests).toEqual(["GET ping ", "POST configure {}"]);
+});
+
+test("a guest that ignores the certificate of header rules is logged once, with its sandbox and the remedy", async () => {
+  let headers: Record<string, string> = {};
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: () => new Response(null, { status: 204, headers }),
+  });
+  const entries: LogEntry[] = [];
+  const log = { write: (entry: LogEntry) => void entries.push(entry) };
+  const withRules = { ...settings, sandboxId: "i1", trustedAuthority: "certificate" };
+  const guest = new GuestClient(ADDRESS, "secret", undefined, log);
+  await guest.configure({ ...settings, sandboxId: "i1" });
+  expect(entries).toEqual([]);
+  await guest.configure(withRules);
+  await guest.readyWith(withRules, () => true);
+  expect(entries).toEqual([
+    {
+      level: "warn",
+      event: "a sandbox has an older guest, which ignores the certificate of header rules",
+      sandbox: "i1",
+      remedy: expect.stringContaining("create a new sandbox"),
+    },
+  ]);
+  headers = { [AUTHORITY_READ_HEADER]: "1" };
+  const current = new GuestClient(ADDRESS, "secret", undefined, log);
+  await current.configure(withRules);
+  await current.readyWith(withRules, () => true);
+  expect(entries).toHaveLength(1);
 });
 
 test("the client does not wait for an ended sandbox", async () => {

@@ -5,9 +5,11 @@
  * This folder talks to the guests of sandboxes. It never trusts a response: root in a sandbox can replace the guest.
  */
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { type Log, stderrLog } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import {
+  AUTHORITY_READ_HEADER,
   CONTROL_PREFIX,
   CONTROL_SECRET_HEADER,
   type ForwardAnswer,
@@ -32,6 +34,8 @@ const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [scaled(250), scaled(2_000)];
 interface GuestAnswer {
   status: number;
   text: string;
+  /** Whether the guest reads `trustedAuthority` of its settings. */
+  readsAuthority: boolean;
 }
 
 interface GuestFiles {
@@ -50,11 +54,13 @@ const WARM_UP_COMMANDS = 3;
 export class GuestClient {
   /** The guest has its settings, as far as this server has seen. */
   #isSettled = false;
+  #isReportedOld = false;
 
   constructor(
     readonly address: string,
     readonly secret: string,
     readonly files?: GuestFiles,
+    private readonly log: Log = stderrLog,
   ) {}
 
   /** `alive` tells whether waiting makes sense. A guest that was just started may signal when it listens. */
@@ -101,7 +107,7 @@ export class GuestClient {
     ask: (withinMs: number) => Promise<GuestAnswer>,
     sign?: ListenSignal,
     judge?: (status: number) => void,
-  ): Promise<void> {
+  ): Promise<GuestAnswer> {
     const began = performance.now();
     let withinMs = GUEST_PING_MIN_MS;
     let isAwaited = sign?.isWatched ?? false;
@@ -112,7 +118,7 @@ export class GuestClient {
         failure = error;
         return undefined;
       });
-      if (answer?.status === 204) return;
+      if (answer?.status === 204) return answer;
       if (answer !== undefined) judge?.(answer.status);
       // One of the first packets may be lost, and is sent again after a second.
       if (isTimeout(failure)) withinMs = Math.min(withinMs * 2, GUEST_PING_MAX_MS);
@@ -192,7 +198,7 @@ export class GuestClient {
       // Only the guest sends these; any other early response is retried.
       if (status >= 400 && status < 500) throw refused(status);
     };
-    await this.#answering(alive, ask, sign, judge);
+    this.#reportOldGuest(settings, await this.#answering(alive, ask, sign, judge));
     this.settingsApplied();
   }
 
@@ -217,6 +223,19 @@ export class GuestClient {
       throw new Fault(500, "the guest did not receive its settings", { cause });
     });
     if (response.status !== 204) throw refused(response.status);
+    this.#reportOldGuest(settings, response);
+  }
+
+  /** Logs once that programs of the sandbox will reject connections to names with header rules. */
+  #reportOldGuest({ sandboxId, trustedAuthority }: GuestSettings, { readsAuthority }: GuestAnswer): void {
+    if (trustedAuthority === undefined || readsAuthority || this.#isReportedOld) return;
+    this.#isReportedOld = true;
+    this.log.write({
+      level: "warn",
+      event: "a sandbox has an older guest, which ignores the certificate of header rules",
+      sandbox: sandboxId,
+      remedy: "create a new sandbox, or resume this one with memory: false; a resume with memory keeps the guest",
+    });
   }
 
   async forward(port: number): Promise<number | undefined> {
@@ -246,7 +265,8 @@ export class GuestClient {
 
 async function answerOf(responding: Promise<Response>): Promise<GuestAnswer> {
   const response = await responding;
-  return { status: response.status, text: await boundedText(response) };
+  const readsAuthority = response.headers.has(AUTHORITY_READ_HEADER);
+  return { status: response.status, text: await boundedText(response), readsAuthority };
 }
 
 function refused(status: number): Fault {

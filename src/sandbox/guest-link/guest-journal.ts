@@ -189,7 +189,7 @@ class Follower {
       const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
       if (rest.length > JOURNAL_LINE_MAX_BYTES) throw new InvalidJournal("a line without an end");
-      const taken = lines.flatMap((line) => this.#understand(line, position));
+      const taken = lines.flatMap((line) => this.#parseLine(line, position));
       if (taken.length === 0) continue;
       const reached = `${position.journal}:${position.seq}`;
       // If the receiver defers (the log is not recorded yet, or too many lines wait), this throws, and the same lines
@@ -214,7 +214,7 @@ class Follower {
     }
   }
 
-  #understand(text: string, position: { journal: string; seq: number }): LogLine[] {
+  #parseLine(text: string, position: { journal: string; seq: number }): LogLine[] {
     const now = Date.now();
     const line = text.length > JOURNAL_LINE_MAX_BYTES ? undefined : readJournalLine(text, now);
     if (line === undefined) throw new InvalidJournal("something that is not a log line");

@@ -24,7 +24,7 @@ export class GuestPages {
   constructor(readonly mounts: Mounts) {}
 
   /**
-   * To be awaited before a sandbox runs from this folder, and disposed when `unlockUnused` is told of the sandbox. The
+   * To be awaited before a sandbox runs from this folder, and disposed when `unlockUnused` gets the sandbox. The
    * first call takes as long as reading the folder.
    */
   async hold(guestFolder: string): Promise<Disposable> {

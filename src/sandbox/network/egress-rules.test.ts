@@ -47,10 +47,10 @@ test("the relay gets a sandbox's rules before its connections, and drops them af
   expect(await since()).toEqual(["tell a.test", "fill", "remove"]);
   await subject.set(SLOT, "closed");
   expect(await since()).toEqual(["fill", "forget"]);
-  expect(subject.judgeOf(ADDRESS)?.mayAsk("a.test")).toBe(false);
+  expect(subject.matcherOf(ADDRESS)?.mayResolve("a.test")).toBe(false);
   await subject.forget(SLOT);
   expect(await since()).toEqual(["fill"]);
-  expect(subject.judgeOf(ADDRESS)).toBeUndefined();
+  expect(subject.matcherOf(ADDRESS)).toBeUndefined();
 });
 
 test("unchanged rules cause no call, and an open sandbox none at all", async () => {
@@ -72,7 +72,7 @@ test("changes of one sandbox wait for each other", async () => {
 test("rules of adopted sandboxes go to the relay and hold from the start", async () => {
   const { subject, since } = await rules(named);
   expect(await since()).toEqual(["tell a.test"]);
-  expect(subject.judgeOf(ADDRESS)?.allowsName("a.test")).toBe(true);
+  expect(subject.matcherOf(ADDRESS)?.allowsName("a.test")).toBe(true);
   expect(subject.slots).toMatchObject([{ slot: SLOT, rules: { egress: named } }]);
 });
 
@@ -86,7 +86,7 @@ test.each([
   ill.add(at);
   await expect(subject.set(SLOT, named)).rejects.toThrow(message);
   ill.clear();
-  expect(subject.judgeOf(ADDRESS)?.allowsName("a.test")).toBe(false);
+  expect(subject.matcherOf(ADDRESS)?.allowsName("a.test")).toBe(false);
   await since();
   // The next successful change removes the rest of the failed attempt.
   await subject.set(SLOT, named);

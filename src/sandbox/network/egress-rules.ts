@@ -1,15 +1,15 @@
 /**
- * The network rules of each sandbox, kept in the three places that enforce them: the judge that the DNS relay asks, the
- * connection relay, and the firewall, which decides which connections reach that relay. A change is complete when all
- * three have it. In between, each place has either the old or the new rules, so traffic that both forbid never passes.
- * Traffic that both allow always finds the relay ready: it learns of a sandbox before the firewall redirects
- * connections to it, and forgets it afterwards.
+ * The network rules of each sandbox, kept in the three places that enforce them: the matcher that the DNS relay
+ * consults, the connection relay, and the firewall, which decides which connections reach that relay. A change is
+ * complete when all three have it. In between, each place has either the old or the new rules, so traffic that both
+ * forbid never passes. Traffic that both allow always finds the relay ready: it learns of a sandbox before the firewall
+ * redirects connections to it, and forgets it afterwards.
  */
 import { described, stderrLog } from "../../base/log.ts";
 import { KeyedQueue, SerialQueue } from "../../base/serial-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Egress, EgressPolicy } from "../../contract/internal/host.ts";
-import { EgressJudge } from "../../egress/egress-judge.ts";
+import { EgressMatcher } from "../../egress/egress-matcher.ts";
 import type { EgressRelay } from "../../egress/egress-relay.ts";
 import { openedSpans, replaceOpened } from "./ruleset.ts";
 import {
@@ -41,13 +41,13 @@ interface Held extends SlotState {
   earlier: readonly SlotState[];
 }
 
-const CLOSED = new EgressJudge({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null });
+const CLOSED = new EgressMatcher({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null });
 
 export class EgressRules {
   readonly #turns = new KeyedQueue();
   /** States of slots that ever had rules. */
   readonly #held = new Map<number, Held>();
-  readonly #judges = new Map<string, EgressJudge>();
+  readonly #matchers = new Map<string, EgressMatcher>();
   #relay: ConnectionRelay | undefined;
   #versions = 0;
   /** States being applied, by slot. */
@@ -58,8 +58,8 @@ export class EgressRules {
 
   constructor(private readonly parts: EgressRulesParts) {}
 
-  judgeOf(address: string): EgressJudge | undefined {
-    return this.#judges.get(address);
+  matcherOf(address: string): EgressMatcher | undefined {
+    return this.#matchers.get(address);
   }
 
   /** The states that a new table starts with. */
@@ -83,7 +83,7 @@ export class EgressRules {
     this.#opened = openedSpans(this.slots).join();
     await Promise.all(
       [...this.#held.values()].map(async ({ slot, rules: { egress } }) => {
-        this.#setJudge(slot, egress);
+        this.#setMatcher(slot, egress);
         if (needsRelay(egress)) await this.#tellRelay(slot, egress);
       }),
     );
@@ -134,7 +134,7 @@ export class EgressRules {
     try {
       await this.#apply(next);
     } catch (cause) {
-      await this.#goBack(before, next, cause);
+      await this.#rollBack(before, next, cause);
     }
     this.#held.set(slot, next);
     await this.#endRelayed(next);
@@ -143,7 +143,7 @@ export class EgressRules {
   async #apply(state: SlotState): Promise<void> {
     const { slot, rules } = state;
     const sets = makeSets(this.#facts, state);
-    this.#setJudge(slot, rules.egress);
+    this.#setMatcher(slot, rules.egress);
     this.#applied.set(slot, state);
     await Promise.all([
       this.#openToRelay(),
@@ -154,12 +154,12 @@ export class EgressRules {
   }
 
   /** A failed command may still have taken effect, so the rollback sets everything again. */
-  async #goBack(before: Held, failed: Held, cause: unknown): Promise<never> {
+  async #rollBack(before: Held, failed: Held, cause: unknown): Promise<never> {
     const { slot } = before;
     const earlier = [...before.earlier, failed];
     const { status, message, headers } = Fault.from(cause);
     try {
-      this.#setJudge(slot, before.rules.egress);
+      this.#setMatcher(slot, before.rules.egress);
       await this.parts.nft(fillChains(this.#facts, before));
       await this.#tellRelay(slot, needsRelay(before.rules.egress) ? before.rules.egress : null);
       this.#held.set(slot, { ...before, earlier, isSure: true });
@@ -219,10 +219,10 @@ export class EgressRules {
     return { slot, rules, version: ++this.#versions, isSure: true, earlier };
   }
 
-  #setJudge(slot: number, egress: Egress): void {
+  #setMatcher(slot: number, egress: Egress): void {
     const address = this.parts.address(slot);
-    if (egress === "open") this.#judges.delete(address);
-    else this.#judges.set(address, egress === "closed" ? CLOSED : new EgressJudge(egress));
+    if (egress === "open") this.#matchers.delete(address);
+    else this.#matchers.set(address, egress === "closed" ? CLOSED : new EgressMatcher(egress));
   }
 
   async #tellRelay(slot: number, policy: EgressPolicy | null): Promise<void> {

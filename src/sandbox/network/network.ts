@@ -14,9 +14,9 @@ import { RetryQueue } from "../../base/retry-queue.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "../../contract/address-plan.ts";
 import type { Egress, LookedUp, RuleAnswer } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
-import type { EgressJudge } from "../../egress/egress-judge.ts";
+import type { EgressMatcher } from "../../egress/egress-matcher.ts";
 import { NameClient } from "../../egress/program/name-client.ts";
-import type { RuleAsked } from "../../egress/relay-messages.ts";
+import type { RuleRequest } from "../../egress/relay-messages.ts";
 import { attempt, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import type { IdRange } from "../../system/id-range.ts";
@@ -46,7 +46,7 @@ type OpenRelay = (options: {
   closed: () => readonly string[];
   onTrouble: (address: string, message: string) => void;
   onDecisions: (decisions: CountsByName) => void;
-  onRuleAsked: (asked: RuleAsked) => void;
+  onRuleRequest: (asked: RuleRequest) => void;
 }) => Promise<ConnectionRelay>;
 
 /** The namespace that is connected to a slot; fields as in plugging.ts. */
@@ -95,7 +95,7 @@ export class Network {
   /** Called at intervals with the outcomes of connections through the relay. */
   onDecisions: (decisions: CountsByName) => void = () => undefined;
   /** Called when a request of the sandbox with the address `source` needs the headers of its rule. */
-  onRuleAsked: (asked: RuleAsked) => void = () => undefined;
+  onRuleRequest: (asked: RuleRequest) => void = () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
@@ -125,9 +125,9 @@ export class Network {
     return slotAddress(this.net, slot);
   }
 
-  /** The judge of the sandbox with this address; undefined: it has no rules. */
-  judgeOf(address: string): EgressJudge | undefined {
-    return this.#egress.judgeOf(address);
+  /** The matcher of the sandbox with this address; undefined: it has no rules. */
+  matcherOf(address: string): EgressMatcher | undefined {
+    return this.#egress.matcherOf(address);
   }
 
   /** Marks addresses that no sandbox may reach: closed ranges without `open`, and the machine's own. */
@@ -151,7 +151,7 @@ export class Network {
       closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
       onTrouble: (address, message) => this.onTrouble(address, message),
       onDecisions: (decisions) => this.onDecisions(decisions),
-      onRuleAsked: (asked) => this.onRuleAsked(asked),
+      onRuleRequest: (asked) => this.onRuleRequest(asked),
     });
     // The relay must know the rules before connections are redirected to it.
     await this.#egress.use(relay);
@@ -201,7 +201,7 @@ export class Network {
 
   /** Takes a free slot, preferably the one with this address. */
   takeFor(address: string, id: string): number {
-    return this.#taken(this.#slots.takeRather(this.#slotOf(address)), id);
+    return this.#taken(this.#slots.takePreferring(this.#slotOf(address)), id);
   }
 
   #taken(slot: number, id?: string): number {
@@ -291,7 +291,7 @@ export class Network {
     await this.#egress.set(slot, egress);
   }
 
-  /** Replies to `onRuleAsked`. */
+  /** Replies to `onRuleRequest`. */
   answerRule(question: string, answer: RuleAnswer): void {
     this.#egress.relay?.answerRule(question, answer);
   }

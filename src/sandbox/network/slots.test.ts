@@ -13,9 +13,9 @@ test("a freed slot rests until all others had their turn", () => {
 
 test("the requested slot is given if it is free, else another", () => {
   const slots = new Slots();
-  expect(slots.takeRather(77)).toBe(77);
-  expect(slots.takeRather(77)).toBe(SLOT_FIRST);
-  expect(slots.takeRather(undefined)).toBe(SLOT_FIRST + 1);
+  expect(slots.takePreferring(77)).toBe(77);
+  expect(slots.takePreferring(77)).toBe(SLOT_FIRST);
+  expect(slots.takePreferring(undefined)).toBe(SLOT_FIRST + 1);
 });
 
 test("slots of adopted sandboxes are in use, and the error of a full machine has their number", () => {

@@ -42,7 +42,7 @@ export class Slots {
     throw new Fault(503, `all ${this.count} network slots are in use`);
   }
 
-  takeRather(slot: number | undefined): number {
+  takePreferring(slot: number | undefined): number {
     if (slot === undefined || this.#taken.has(slot)) return this.take();
     this.#taken.add(slot);
     return slot;

@@ -32,7 +32,7 @@ interface PoolOptions {
   ownImage?: string;
 }
 
-export function openPool(options: PoolOptions): ReadyPool {
+export function openReadyPool(options: PoolOptions): ReadyPool {
   const { data, readyMax = 0, network, running, starting, discard, ownImage } = options;
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
   const reports = new PoolReports(data, systemClock, stderrLog);

@@ -47,7 +47,7 @@ export interface Runtime {
 
   /**
    * Stops all processes of a running sandbox, to write it. When this or a step of the stopped sandbox throws, the
-   * sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the bounds allow (the
+   * sandbox keeps running: Fault 422 when it holds something that cannot be written, or more than the bounds allow (the
    * message names the process and the reason), 507 when the disk is full, 404 when the sandbox has ended, 503 when the
    * tool was killed from outside. After `FailedTry` the caller starts again once, and passes it as `earlier`.
    */

@@ -7,7 +7,7 @@ import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from
 import { join } from "node:path";
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { stderrLog } from "../../base/log.ts";
-import { sendTo } from "../../base/program-input.ts";
+import { writeToStdin } from "../../base/program-stdin.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { cannotStart, IGNORE_STOP_SIGNALS, MINIMAL_ENV } from "../../system/command.ts";
@@ -58,7 +58,7 @@ export class ContentProcess {
       const map = `0 ${HOST_ID_FIRST} ${ID_COUNT}\n`;
       for (const file of ["uid_map", "gid_map"]) writeFileSync(`/proc/${child.pid}/${file}`, map);
       writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(USUAL_SCORE));
-      await sendTo(child.stdin, "\n");
+      await writeToStdin(child.stdin, "\n");
       await expectLine(lines, "ready");
       return started;
     } catch (cause) {

@@ -1,8 +1,8 @@
 /** Serves the content of volumes with one process per volume in use, which ends when idle. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { withEnd } from "../../base/ending-stream.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
+import { onStreamEnd } from "../../base/stream-end.ts";
 import { Fault } from "../../contract/fault.ts";
 import type {
   EntryAttributes,
@@ -74,7 +74,7 @@ export class VolumeContentProcesses implements VolumeContent {
     try {
       const response = await call.process.ask("read", { path });
       if (response.body === null) throw new Fault(500, "the content of a volume answered without a body");
-      return { bytes: Number(response.headers.get("x-bytes")), content: withEnd(response.body, call.leave) };
+      return { bytes: Number(response.headers.get("x-bytes")), content: onStreamEnd(response.body, call.leave) };
     } catch (cause) {
       call.leave();
       throw cause;

@@ -9,7 +9,7 @@ import { writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { sendTo } from "../../base/program-input.ts";
+import { writeToStdin } from "../../base/program-stdin.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { NAMESERVER_ADDRESS } from "../../contract/address-plan.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -60,7 +60,7 @@ export async function tryFirewall(): Promise<FirewallTrial> {
     await connectEnd(inside.pid, plan.sandbox);
     await connectEnd(outside.pid, plan.outside);
     using names = await answerNames(plan.sandbox.own);
-    await run(["nft", "-f", "-"], { stdin: leadNames(table, plan.sandbox.link, plan.sandbox.own, names.port) });
+    await run(["nft", "-f", "-"], { stdin: dnsRedirectRules(table, plan.sandbox.link, plan.sandbox.own, names.port) });
     const probes: Probe[] = [
       { protocol: "udp", address: NAMESERVER_ADDRESS, port: DNS_PORT },
       { protocol: "tcp", address: NAMESERVER_ADDRESS, port: DNS_PORT },
@@ -90,7 +90,7 @@ class TrialEnd {
   }
 
   async passed(probing: Probing): Promise<boolean[]> {
-    await sendTo(this.#child.stdin, `${JSON.stringify(probing)}\n`);
+    await writeToStdin(this.#child.stdin, `${JSON.stringify(probing)}\n`);
     return JSON.parse(await this.#line()) as boolean[];
   }
 
@@ -148,7 +148,7 @@ async function connectEnd(pid: number, { own, peer, link }: End): Promise<void> 
 }
 
 /** Redirects DNS like the server's own table; firewalls accept redirected packets. */
-function leadNames(table: string, link: string, address: string, port: number): string {
+function dnsRedirectRules(table: string, link: string, address: string, port: number): string {
   return `table inet ${table} { chain lead { type nat hook prerouting priority dstnat;
     iifname "${link}" meta l4proto { tcp, udp } th dport ${DNS_PORT} dnat ip to ${address}:${port}; }
   }`;

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CGROUP_ROOT, cgroupLayout } from "./cgroups.ts";
-import { emptyingOf, memoryInUse } from "./memory-in-use.ts";
+import { memoryInUse, reclaimFileOf } from "./memory-in-use.ts";
 import { makeParentCgroup } from "./parents.ts";
 import { removeCgroups } from "./removal.ts";
 
@@ -25,7 +25,7 @@ test("file pages charged to a cgroup are freed before its removal", async () => 
     const reader = Bun.spawn(["/bin/sh", "-c", script, "sh", memory, file]);
     expect(await reader.exited).toBe(0);
     expect(memoryInUse(cgroup)).toBeGreaterThan((FILE_MIB / 2) * MIB);
-    const emptying = emptyingOf(cgroup);
+    const emptying = reclaimFileOf(cgroup);
     // A kernel without this feature has nothing to test here.
     if (emptying === undefined) return;
     try {
@@ -34,7 +34,7 @@ test("file pages charged to a cgroup are freed before its removal", async () => 
       // Not all of it could be had; what counts is how much.
     }
     expect(memoryInUse(cgroup)).toBeLessThan((FILE_MIB / 4) * MIB);
-    expect(emptyingOf(`${PATH}/none`)).toBeUndefined();
+    expect(reclaimFileOf(`${PATH}/none`)).toBeUndefined();
   } finally {
     await removeCgroups(PATH);
     rmSync(folder, { recursive: true });

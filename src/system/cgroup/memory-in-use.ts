@@ -17,7 +17,7 @@ export function memoryInUse(cgroup: string): number {
  * The file to write in order to reclaim memory that a cgroup holds for no process. Undefined when it has no page cache
  * or the kernel has no such file (cgroup v2 has it since Linux 5.19).
  */
-export function emptyingOf(cgroup: string): { file: string; text: string } | undefined {
+export function reclaimFileOf(cgroup: string): { file: string; text: string } | undefined {
   const [v1, v2] = [join(CGROUP_ROOT, "memory", cgroup), join(CGROUP_ROOT, cgroup)];
   if (existsSync(join(v1, "memory.force_empty"))) {
     return fileBytes(v1, "total_cache") === 0 ? undefined : { file: join(v1, "memory.force_empty"), text: "0" };

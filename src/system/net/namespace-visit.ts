@@ -26,7 +26,7 @@ export function visit<T>(fd: number, work: () => T): T {
     try {
       return work();
     } finally {
-      comeBack(own);
+      returnToNamespace(own);
     }
   } finally {
     closeSync(own);
@@ -34,7 +34,7 @@ export function visit<T>(fd: number, work: () => T): T {
 }
 
 /** setns needs memory, which may be unavailable for a moment. */
-function comeBack(own: number): void {
+function returnToNamespace(own: number): void {
   for (let tries = 0; tries < RETURN_TRIES_MAX; tries++) if (libc().setns(own, CLONE_NEWNET) === 0) return;
   const { message } = new SystemError("setns", errorNumber());
   throw new NamespaceNotRestored(`a thread could not leave a sandbox's network namespace: ${message}`);

@@ -13,7 +13,7 @@ import {
   firstNameserver,
 } from "../../../src/egress/dns-relay.ts";
 import { dnsMessages, framed } from "../../../src/egress/dns-stream.ts";
-import { EgressJudge } from "../../../src/egress/egress-judge.ts";
+import { EgressMatcher } from "../../../src/egress/egress-matcher.ts";
 import { answerHead, dnsQuery } from "../../../src/egress/testing/dns-query.ts";
 import { until } from "../../support/until.ts";
 
@@ -30,9 +30,9 @@ const OK = 0;
 const REFUSED = 5;
 const everything = ["0.0.0.0/0"];
 
-const judges = new Map<string, EgressJudge>();
-const judge = (allowNames: string[], allowRanges: string[], denyRanges: string[]) =>
-  new EgressJudge({ allowNames, allowRanges, denyRanges, proxy: null });
+const matchers = new Map<string, EgressMatcher>();
+const matcher = (allowNames: string[], allowRanges: string[], denyRanges: string[]) =>
+  new EgressMatcher({ allowNames, allowRanges, denyRanges, proxy: null });
 
 /** The queries that the resolver received, oldest first. */
 const received: Buffer[] = [];
@@ -71,7 +71,7 @@ beforeAll(async () => {
     },
   });
   tcp = createServer((socket) => void answerStream(socket)).listen(DNS_PORT, RESOLVER);
-  relay = await DnsRelay.open(RELAY, RESOLVER, (source) => judges.get(source));
+  relay = await DnsRelay.open(RELAY, RESOLVER, (source) => matchers.get(source));
 });
 afterAll(() => {
   relay.close();
@@ -81,10 +81,10 @@ afterAll(() => {
 beforeEach(() => {
   received.length = 0;
   held = undefined;
-  judges.clear();
-  judges.set(NAMES_ONLY, judge(["allowed.test", "*.wild.test"], ["1.1.1.1/32"], everything));
-  judges.set(ADDRESSES_ONLY, judge([], ["1.1.1.1/32", "8.8.8.8/32"], ["0.0.0.0/1", "128.0.0.0/1"]));
-  judges.set(LOOSE, judge([], [], ["8.8.8.8/32"]));
+  matchers.clear();
+  matchers.set(NAMES_ONLY, matcher(["allowed.test", "*.wild.test"], ["1.1.1.1/32"], everything));
+  matchers.set(ADDRESSES_ONLY, matcher([], ["1.1.1.1/32", "8.8.8.8/32"], ["0.0.0.0/1", "128.0.0.0/1"]));
+  matchers.set(LOOSE, matcher([], [], ["8.8.8.8/32"]));
 });
 
 async function answerStream(socket: Socket): Promise<void> {
@@ -171,7 +171,7 @@ describe.each([
     held = Promise.withResolvers();
     const answer = ask(CHANGING, dnsQuery("other.test"));
     await until("the resolver was asked", () => received.length === 1);
-    judges.set(CHANGING, judge(["allowed.test"], [], everything));
+    matchers.set(CHANGING, matcher(["allowed.test"], [], everything));
     held.resolve();
     expect(answerHead(await answer)).toEqual({ id: 0x1234, code: REFUSED, questions: 1, answers: 0 });
   });
@@ -208,7 +208,7 @@ test("a tightened policy applies to open connections", async () => {
   using held = conversation(CHANGING);
   const codeOf = (name: string) => held.codeFor(framed(dnsQuery(name)));
   expect(await codeOf("other.test")).toBe(OK);
-  judges.set(CHANGING, judge(["allowed.test"], [], everything));
+  matchers.set(CHANGING, matcher(["allowed.test"], [], everything));
   expect(await codeOf("other.test")).toBe(REFUSED);
   expect(await codeOf("allowed.test")).toBe(OK);
 });

@@ -65,6 +65,12 @@ test("the operator's commands take a value from standard input, and rotate the k
   expect((await sandlot("", "secrets", "list")).out).toContainEqual(
     expect.stringMatching(new RegExp(`^ours {2}${secretId} {2}version 2 {2}20`)),
   );
+  await sandlot("", "teams", "create", "without-secrets");
+  expect(await sandlot("", "secrets", "list", "--team", "without-secrets")).toEqual({
+    code: 0,
+    out: [""],
+    error: "no secrets in team without-secrets\n",
+  });
   const key = () => readFileSync(join(server().dataFolder, "secrets-key"), "utf8");
   const before = key();
   const { code, out, error } = await sandlot("", "secrets", "rotate-key");

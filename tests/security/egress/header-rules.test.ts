@@ -34,18 +34,18 @@ beforeAll(async () => {
   const network = new Network(data);
   namespaces.network = network;
   network.onTrouble = (address, message) => void troubles.push(`${address} ${message}`);
-  network.onRuleAsked = ({ question, source, pattern, host }) => {
+  network.onRuleRequest = ({ question, source, pattern, host }) => {
     asked.push(`${source} ${pattern} ${host}`);
     network.answerRule(question, answer);
   };
-  await network.open(async ({ onRuleAsked, ...about }) => {
+  await network.open(async ({ onRuleRequest, ...about }) => {
     const { leafKeyPem } = authority;
     const certificateFor = (name: string) => authority.certificateFor(name);
-    const rules = { leafKeyPem, certificateFor, roots: sites, onAsked: onRuleAsked };
+    const rules = { leafKeyPem, certificateFor, roots: sites, onRuleRequest: onRuleRequest };
     relay = await EgressRelay.open({ ...about, folder: data.runFolder, rules, log: stderrLog });
     return relay;
   });
-  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.judgeOf(source));
+  dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.matcherOf(source));
 });
 afterAll(async () => {
   dns.close();

@@ -30,7 +30,7 @@ beforeAll(() => here.open());
 afterAll(() => here.remove());
 
 async function answerNames(): Promise<Disposable> {
-  const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
+  const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.matcherOf(source));
   return { [Symbol.dispose]: () => dns.close() };
 }
 
@@ -67,7 +67,7 @@ describe("addresses", () => {
     const { slot, address } = before;
     await before[Symbol.asyncDispose]();
     expect(here.relay.reported.get(address)).toBeNull();
-    expect(here.network.judgeOf(address)).toBeUndefined();
+    expect(here.network.matcherOf(address)).toBeUndefined();
     expect(await here.table()).not.toMatch(new RegExp(`slot_${slot}_(allow|deny)|chain slot_${slot}_\\w+ {\\n\\t\\t`));
   });
 });
@@ -307,7 +307,7 @@ describe("the relay", () => {
     await expect(refused).rejects.toThrow("say again what is to hold");
     here.relay.fails = false;
     await expectOnly(plugged, [`tcp ${OTHER} 80`], [`tcp ${OTHER} 80`, `tcp ${OUTSIDE} 80`]);
-    expect(here.network.judgeOf(plugged.address)?.mayAsk("a.test")).toBe(false);
+    expect(here.network.matcherOf(plugged.address)?.mayResolve("a.test")).toBe(false);
     await plugged.set(named);
     expect(await plugged.request(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
   });
@@ -334,7 +334,7 @@ test("a restarted server creates its table with the rules of running sandboxes",
   await here.network.admitAll();
   await using fresh = await here.plug("open");
   await expectOnly(fresh, probes, probes);
-  expect(here.network.judgeOf(led.address)?.mayAsk("a.test")).toBe(true);
+  expect(here.network.matcherOf(led.address)?.mayResolve("a.test")).toBe(true);
   await Promise.all(all.map((each) => each[Symbol.asyncDispose]()));
   expect(await here.table()).not.toMatch(/slot_\d+_(allow|deny)/);
 });

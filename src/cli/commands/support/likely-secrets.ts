@@ -1,4 +1,4 @@
-/** Which values that tenants store are taken for secrets. Ordinary words are none: without them no log is readable. */
+/** Finds stored values of tenants that look like secrets. Ordinary words do not: without them no log is readable. */
 
 const SECRET_NAME = /pass|secret|token|key|credential|auth|private|signature|dsn|pwd/i;
 const NAMED_MIN_CHARS = 6;

@@ -1,4 +1,4 @@
-/** What this machine says about itself, for `GET /nodes`. */
+/** Reads the figures of this machine for `GET /nodes`. */
 import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { version } from "../../../base/version.ts";

@@ -75,7 +75,7 @@ function defaultProcessCount(): number {
 
 function spawnEdgeProcess(program: string, uid: number, log: EdgeLog): StartedProcess & { pid: number } {
   const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY, env: ENVIRONMENT });
-  void logComplaints(child.stderr, log);
+  void logStderr(child.stderr, log);
   return {
     pid: child.pid,
     lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),
@@ -88,7 +88,7 @@ function spawnEdgeProcess(program: string, uid: number, log: EdgeLog): StartedPr
   };
 }
 
-async function logComplaints(stderr: ReadableStream<Uint8Array>, log: EdgeLog): Promise<void> {
+async function logStderr(stderr: ReadableStream<Uint8Array>, log: EdgeLog): Promise<void> {
   try {
     for await (const line of boundedLines(stderr, EDGE_PROCESS_LINE_MAX_BYTES)) {
       if (line !== "") log("an edge process printed", { line });

@@ -89,13 +89,13 @@ export class Pausing {
     try {
       await host.pause(id, sandbox.checkpoint ?? "", { memory, owner: sandbox.teamId });
     } catch (cause) {
-      return await this.#putOff(sandbox, cause);
+      return await this.#postpone(sandbox, cause);
     }
     const givenUp = sandbox.autoPauseMemory && !memory;
     await this.#done(sandbox, givenUp ? "memory was not kept: writing it failed several times" : undefined);
   }
 
-  async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
+  async #postpone(sandbox: Sandbox, cause: unknown): Promise<void> {
     const { store, reachability, clock, log, listener } = this.core;
     const back = await this.core.untilChanged("a pause that failed", sandbox, (run) =>
       store.sandboxes.putOffPause(run, clock.now() + AUTO_PAUSE_PUT_OFF_MS),

@@ -4,7 +4,7 @@
  *   row            sandbox alive   checkpoint there   becomes
  *   running        yes                                running
  *   running        no                                 killing
- *   pausing        yes             either             running, as if never asked
+ *   pausing        yes             either             running; the pause is dropped
  *   pausing        no              yes                paused
  *   pausing        no              no                 killing
  *   paused                         either             paused

@@ -64,7 +64,7 @@ export class Resuming {
       if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
     });
     this.#underWay.set(id, { from: executionId, to, options, result });
-    // The start goes on when its caller disconnects, and a close waits for it.
+    // The start continues when its caller disconnects, and a close waits for it.
     this.core.background.run("resume failed", () =>
       result.then(
         () => undefined,

@@ -16,7 +16,7 @@ export const REMOVALS_AT_ONCE = 8;
 /** A failed removal of a sandbox is retried after the first delay, doubling up to the second. */
 const REMOVAL_RETRY_MIN_MS = 1_000;
 const REMOVAL_RETRY_MAX_MS = 60_000;
-/** After this time a slow removal goes on but frees its place in the queue. */
+/** After this time a slow removal continues but frees its place in the queue. */
 const REMOVAL_WAIT_MS = 1_000;
 
 type EndedSandbox = Pick<Sandbox, "id" | "executionId" | "checkpoint" | "teamId">;

@@ -6,7 +6,7 @@ import { Fault } from "../../../contract/fault.ts";
 import type { WakeRefusal, WakeRequest } from "../../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../../contract/runtime/version.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
-import { isSame } from "../../access/secrets.ts";
+import { isSame } from "../../access/credentials.ts";
 import { notFound, statusOf } from "../sandbox-status.ts";
 
 /** The row if the request may proceed, whether or not it wakes the sandbox; else a Fault 404 or 403. */

@@ -48,7 +48,7 @@ export class EventTranslator {
       if ((event.mask & IN.IGNORED) !== 0) this.#noteIgnored(event.wd, directory);
       else if (directory === undefined) continue;
       else if (event.name === "") this.#reportItself(directory, event.mask, notices);
-      else await this.#tellOfChild(directory, event, notices);
+      else await this.#reportChild(directory, event, notices);
     }
     if (this.surveyor !== undefined && this.#unsettled.size > 0) await this.#settle(this.surveyor, notices);
   }
@@ -71,7 +71,7 @@ export class EventTranslator {
     }
   }
 
-  async #tellOfChild(directory: WatchedDirectory, event: InotifyEvent, notices: Notice[]): Promise<void> {
+  async #reportChild(directory: WatchedDirectory, event: InotifyEvent, notices: Notice[]): Promise<void> {
     const { mask, name, cookie } = event;
     const wasAnnounced = this.#announced.get(directory)?.has(name) === true;
     if ((mask & (APPEARED | DISAPPEARED)) !== 0) this.#announced.get(directory)?.delete(name);

@@ -29,7 +29,7 @@ export async function refuseNetworkMount(path: string): Promise<void> {
   throw refuse(
     "invalid_argument",
     `${quote(path)} is on a network file system (${name}), where changes made elsewhere go unnoticed; ` +
-      "set allow_network_mounts to watch it all the same",
+      "set allow_network_mounts to watch it anyway",
   );
 }
 

@@ -61,7 +61,7 @@ export class Watch {
       return watch;
     } catch (thrown) {
       await inotify?.close();
-      throw foreseen(thrown, base);
+      throw explained(thrown, base);
     }
   }
 
@@ -117,7 +117,7 @@ export class Watch {
       }
     } catch (thrown) {
       if (this.#closed) return;
-      this.events.fail(Fault.from(foreseen(thrown, this.base)));
+      this.events.fail(Fault.from(explained(thrown, this.base)));
       await this.#end();
     }
   }
@@ -175,7 +175,7 @@ const EXHAUSTED: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Translates system errors to faults; returns everything else unchanged. */
-function foreseen(thrown: unknown, base: string): unknown {
+function explained(thrown: unknown, base: string): unknown {
   const code = systemCode(thrown);
   if (code === "" || thrown instanceof Fault) return thrown;
   const path = quote(base);

@@ -53,7 +53,7 @@ export function explain(log: string, processes: readonly number[]): Fault {
 }
 
 /** An error for a reason found without CRIU. `pid` is a host pid. */
-export function cannotBeKept(pid: number, reason: string): Fault {
+export function cannotCheckpoint(pid: number, reason: string): Fault {
   return refusal(nameOf(pid), reason);
 }
 

@@ -52,7 +52,7 @@ export class CriuProcess implements AsyncDisposable {
     // Bun accepts this option, but the types of this overload lack it.
     const socket = await Bun.connect(ours as unknown as Bun.UnixSocketOptions<undefined>);
     const criu = new CriuProcess(socket, exited, late);
-    hear = (message) => criu.#hear(message);
+    hear = (message) => criu.#onMessage(message);
     return criu;
   }
 
@@ -91,7 +91,7 @@ export class CriuProcess implements AsyncDisposable {
     if (!this.#hasSucceeded) await this.ended;
   }
 
-  #hear(message: Uint8Array): void {
+  #onMessage(message: Uint8Array): void {
     const { stage, success = false, restored } = criuResponse(message);
     this.#pid = stage?.pid ?? restored?.pid ?? this.#pid;
     this.#isAtStage = stage !== undefined;

@@ -39,7 +39,7 @@ import { requireCheckpointable } from "./dump-precheck.ts";
 import { adaptImage } from "./image/adapted-image.ts";
 import { type CriuFacts, criuFacts, mismatch } from "./image/image-facts.ts";
 import { openFilesIn } from "./image/image-open-files.ts";
-import { markPassing, passingSegments } from "./image/image-segments.ts";
+import { removedSegments, removeSegments } from "./image/image-segments.ts";
 import { tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
@@ -85,7 +85,7 @@ export class CrunRuntime implements Runtime {
     // Not set by the spec: crun would apply them before it creates the user namespace, and then they would limit the
     // namespace as a whole.
     limitUsers(pid, sandbox.userLimits);
-    if (!areIpcBoundsOwn()) boundIpcOrComplain(pid, sandbox);
+    if (!areIpcBoundsOwn()) boundIpcOrLog(pid, sandbox);
     return { pid, rootPid: pid, mounts: mountedFromOutside(spec) };
   }
 
@@ -157,7 +157,7 @@ export class CrunRuntime implements Runtime {
       const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
       const pid = await this.criu.restore({ ...request, images, plug: plugFirst });
       limitRestored(request.cgroup, size);
-      await markPassing(pid, passingSegments(request.images));
+      await removeSegments(pid, removedSegments(request.images));
       return { pid, rootPid: pid, left: (await adapting).mounted };
     } catch (cause) {
       await adapting.then(
@@ -198,7 +198,7 @@ function safeToRun({ crun, toolFolder }: Toolbox): string[] {
 }
 
 /** An unusual kernel may refuse these settings; the sandbox starts anyway. */
-function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
+function boundIpcOrLog(pid: number, { id, size }: NewSandbox): void {
   try {
     boundIpc(pid, size.memoryMB);
   } catch (error) {

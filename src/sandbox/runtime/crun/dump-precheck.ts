@@ -8,7 +8,7 @@ import { scaled } from "../../../base/time-factor.ts";
 import { freezerOf, processesBelow } from "../../../system/cgroup/freezer.ts";
 import { procText } from "../../../system/proc-text.ts";
 import { ENTRIES_PER_TURN } from "../../limits.ts";
-import { cannotBeKept } from "./criu-error.ts";
+import { cannotCheckpoint } from "./criu-error.ts";
 
 /**
  * Limits for queued signals and for deleted open files, which CRIU dumps and restores one by one. And how long a
@@ -59,7 +59,7 @@ function requireFewSignals(processes: readonly Process[]): void {
   if (queued <= QUEUED_SIGNALS_MAX) return;
   const [most] = [...ofUser.values()].sort((a, b) => b.queued - a.queued);
   const reason = `${queued} signals and timers are pending in this sandbox; a checkpoint can keep ${QUEUED_SIGNALS_MAX}`;
-  throw cannotBeKept(most?.pid ?? 0, reason);
+  throw cannotCheckpoint(most?.pid ?? 0, reason);
 }
 
 /** Each deleted file is dumped and restored separately, however many processes have it open. */
@@ -73,7 +73,7 @@ async function requireFewDeletedFiles(processes: readonly Process[]): Promise<vo
       const file = deletedFile(`/proc/${pid}/fd/${name}`);
       if (file !== undefined) deleted.add(file);
       if (deleted.size <= DELETED_FILES_MAX) continue;
-      throw cannotBeKept(pid, `with others, it holds more than ${DELETED_FILES_MAX} deleted files open`);
+      throw cannotCheckpoint(pid, `with others, it holds more than ${DELETED_FILES_MAX} deleted files open`);
     }
   }
 }
@@ -84,7 +84,10 @@ async function untilStarted(threads: readonly string[]): Promise<void> {
   for (let left = threads; left.length > 0; left = left.filter(isInVfork)) {
     if (performance.now() > deadline) {
       const pid = Number(left[0]?.split("/")[2]);
-      throw cannotBeKept(pid, "it has made a child by vfork that has not started a program yet, and cannot be stopped");
+      throw cannotCheckpoint(
+        pid,
+        "it has made a child by vfork that has not started a program yet, and cannot be stopped",
+      );
     }
     await Bun.sleep(VFORK_POLL_MS);
   }

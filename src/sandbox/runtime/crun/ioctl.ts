@@ -8,7 +8,7 @@
  * TIOCSTI and TIOCLINUX type into a terminal, TIOCLINUX into the machine's own. The others make the kernel load bridge
  * and VLAN modules before it checks the caller's rights.
  */
-export const CLOSED_REQUESTS = [
+export const FORBIDDEN_REQUESTS = [
   0x5412, // TIOCSTI
   0x541c, // TIOCLINUX
   0x8940, // SIOCGIFBR
@@ -28,10 +28,10 @@ interface LeadingBits {
 }
 
 /** The smallest list that covers every number but the closed ones. */
-export function allBut(closed: readonly number[], value = 0, length = 0): LeadingBits[] {
+export function allExcept(closed: readonly number[], value = 0, length = 0): LeadingBits[] {
   const mask = length === 0 ? 0 : (~0 << (BITS - length)) >>> 0;
   if (!closed.some((number) => (number & mask) >>> 0 === value)) return [{ mask, value }];
   if (length === BITS) return [];
   const next = 2 ** (BITS - length - 1);
-  return [...allBut(closed, value, length + 1), ...allBut(closed, value + next, length + 1)];
+  return [...allExcept(closed, value, length + 1), ...allExcept(closed, value + next, length + 1)];
 }

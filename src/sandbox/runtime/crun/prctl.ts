@@ -1,9 +1,9 @@
 /**
- * What a process may set with prctl, and with arch_prctl where it exists. An allow list, by the numbers of
- * linux/prctl.h. Not allowed are protections that a process sets for itself and that a pause cannot keep: memory that
- * is never both writable and executable (MDWE; CRIU cannot even dump such a process), speculation control, the time
- * stamp counter, syscall dispatch, pointer keys, tagged memory, core scheduling, shadow stacks, cpuid faulting. Page
- * merging (KSM) is not allowed because timing reveals which pages are merged. Queries about any of these are allowed.
+ * Allow list for prctl, and for arch_prctl where it exists, by the numbers of linux/prctl.h. Not allowed are
+ * protections that a process sets for itself and that a pause cannot keep: memory that is never both writable and
+ * executable (MDWE; CRIU cannot even dump such a process), speculation control, the time stamp counter, syscall
+ * dispatch, pointer keys, tagged memory, core scheduling, shadow stacks, cpuid faulting. Page merging (KSM) is not
+ * allowed because timing reveals which pages are merged. Queries about any of these are allowed.
  */
 
 export const PRCTL_ALLOWED: readonly number[] = [

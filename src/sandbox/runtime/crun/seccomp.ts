@@ -8,7 +8,7 @@
  * changes, clocks, acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink; socket pairs are unix
  * only. A few ioctl requests are left out as well (ioctl.ts).
  */
-import { allBut, CLOSED_REQUESTS } from "./ioctl.ts";
+import { allExcept, FORBIDDEN_REQUESTS } from "./ioctl.ts";
 import { ARCH_PRCTL_ABSENT, ARCH_PRCTL_ALLOWED, PRCTL_ABSENT, PRCTL_ALLOWED } from "./prctl.ts";
 
 const ALLOWED = `
@@ -163,7 +163,7 @@ export const SECCOMP_PROFILE = {
     allow(["madvise"], [{ index: 2, value: MADV_MERGEABLE, op: "SCMP_CMP_LT" }]),
     ...ADVICE_AFTER.map((advice) => allow(["madvise"], [equals(2, advice)])),
     refuse(["madvise"], EINVAL, [equals(2, MADV_MERGEABLE)]),
-    ...allBut(CLOSED_REQUESTS).map(({ mask, value }) =>
+    ...allExcept(FORBIDDEN_REQUESTS).map(({ mask, value }) =>
       allow(["ioctl"], [{ index: 1, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }]),
     ),
     allow(["socket", "socketpair"], [equals(0, AF_UNIX)]),

@@ -17,7 +17,7 @@ export class StallWatch implements Disposable {
   /** `stalled` is called once, when there was no progress for the given time. */
   constructor(cgroups: readonly string[], stalledMs: number, stalled: () => void, checkMs = STALL_CHECK_MS) {
     this.#timer = setInterval(() => {
-      const now = cgroups.flatMap(doings).join(" ");
+      const now = cgroups.flatMap(progressSigns).join(" ");
       // An empty cgroup is not stalled: CRIU first reads the image, outside of these cgroups.
       const isStill = now !== "" && now === this.#seen && this.#elsewhere === 0 && !cgroups.some(hasDiskWait);
       this.#stillMs = isStill ? this.#stillMs + checkMs : 0;
@@ -48,7 +48,7 @@ export class StallWatch implements Disposable {
  * Changes when a process starts, ends, or uses CPU time. Uses the cgroup's counter where there is one: reading each of
  * 3 000 processes takes 60 ms, twice a second during the whole restore.
  */
-function doings(cgroup: string): string[] {
+function progressSigns(cgroup: string): string[] {
   const pids = processesIn(cgroup);
   if (pids.length === 0) return [];
   const used = procText(processorTimeFile(cgroup));

@@ -1,7 +1,7 @@
 /**
  * System V shared memory in a CRIU image. A segment that was removed while attached disappears with its last process
  * (SHM_DEST). CRIU restores such a segment without that flag, because a flagged segment that no process has attached
- * would vanish at once. So the flag is set after the restore.
+ * would vanish at once. So such segments are removed again after the restore.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const SHM_DEST = 0o1000;
 const AT_ONCE = 1024;
 
 /** Ids of segments in the image that disappear with their last process. */
-export function passingSegments(images: string): number[] {
+export function removedSegments(images: string): number[] {
   const names = readdirSync(images).filter((name) => SEGMENTS_IMAGE.test(name));
   const messages = names.flatMap((name) => messagesIn(readFileSync(join(images, name))));
   return messages.flatMap((message) => {
@@ -33,7 +33,7 @@ export function passingSegments(images: string): number[] {
  * Removes the segments in the IPC namespace of a process; attached ones stay until they are detached. The sandbox is
  * already running and may have removed some itself, so an error is ignored.
  */
-export async function markPassing(pid: number, segments: readonly number[]): Promise<void> {
+export async function removeSegments(pid: number, segments: readonly number[]): Promise<void> {
   for (let at = 0; at < segments.length; at += AT_ONCE) {
     const ids = segments.slice(at, at + AT_ONCE).flatMap((id) => ["--shmem-id", String(id)]);
     await attempt(["nsenter", `--ipc=/proc/${pid}/ns/ipc`, "--", "ipcrm", ...ids]);

@@ -13,14 +13,14 @@ export const TERMINALS_IMAGE = "tty-data.img";
 const UNREAD = 2;
 
 /** The kernel accepts somewhat more in one write, but output processing may expand line ends. */
-export const TERMINAL_TAKES_BYTES = 8_192;
+export const TERMINAL_WRITE_MAX_BYTES = 8_192;
 
 /** The reduced content of the file, if a terminal would not accept all its data. */
 export function terminalsThatFit(images: string): Buffer | undefined {
   const path = join(images, TERMINALS_IMAGE);
   if (!existsSync(path)) return undefined;
   const content = readFileSync(path);
-  const fits = messagesIn(content).every((message) => unread(message) <= TERMINAL_TAKES_BYTES);
+  const fits = messagesIn(content).every((message) => unread(message) <= TERMINAL_WRITE_MAX_BYTES);
   return fits ? undefined : withMessages(content, (message) => withFields(message, UNREAD, beginning));
 }
 
@@ -29,5 +29,5 @@ function unread(message: Buffer): number {
 }
 
 function beginning(bytes: Buffer): Buffer {
-  return bytes.subarray(0, TERMINAL_TAKES_BYTES);
+  return bytes.subarray(0, TERMINAL_WRITE_MAX_BYTES);
 }

@@ -35,7 +35,7 @@ export async function correctTimers(images: string): Promise<void> {
   for (let at = MAGIC_BYTES; ; ) {
     const { bytesRead } = await file.read(window, 0, window.length, at);
     if (bytesRead < LENGTH_BYTES) return;
-    const { isCorrected, next } = mendAll(window.subarray(0, bytesRead));
+    const { isCorrected, next } = correctAll(window.subarray(0, bytesRead));
     if (isCorrected) await file.write(window, 0, next, at);
     at += next;
     // Usually the whole file fits in one window.
@@ -45,7 +45,7 @@ export async function correctTimers(images: string): Promise<void> {
 }
 
 /** `next` is the offset of the first incomplete message; one longer than the buffer is skipped. */
-function mendAll(messages: Buffer): { isCorrected: boolean; next: number } {
+function correctAll(messages: Buffer): { isCorrected: boolean; next: number } {
   let isCorrected = false;
   let next = 0;
   while (next + LENGTH_BYTES <= messages.length) {

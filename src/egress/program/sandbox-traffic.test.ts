@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import { BOUNDS } from "./bounds.ts";
-import type { Relayed, Sandbox } from "./sandbox.ts";
+import type { RelayedFlow, SandboxTraffic } from "./sandbox-traffic.ts";
 
 /** A connection of the sandbox; `onResume` runs when it is read again. */
-class FakeFlow implements Relayed {
+class FakeFlow implements RelayedFlow {
   readonly movedAt = 0;
   readonly isStalled = false;
   isPaused = false;
@@ -51,8 +51,8 @@ test("a sandbox whose first connection uses up the share again is not read on th
 test("floods of requests and connections to names with rules are delayed up to a bound, and fail beyond it", () => {
   const { interceptedBurst, ruledBurst } = BOUNDS;
   for (const [burst, next] of [
-    [ruledBurst, (sandbox: Sandbox) => sandbox.ruledDelayMs()],
-    [interceptedBurst, (sandbox: Sandbox) => sandbox.interceptedDelayMs()],
+    [ruledBurst, (sandbox: SandboxTraffic) => sandbox.ruledDelayMs()],
+    [interceptedBurst, (sandbox: SandboxTraffic) => sandbox.interceptedDelayMs()],
   ] as const) {
     const sandbox = smallSandbox({ ruledPerSecond: 0.001, interceptedPerSecond: 0.001 });
     const delays = Array.from({ length: 2 * burst + 1 }, () => next(sandbox));

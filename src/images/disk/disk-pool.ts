@@ -1,6 +1,6 @@
 /**
- * The folder for the disks of sandboxes: on the data folder's own filesystem if that can share blocks between files,
- * else on a btrfs in a file there, else on any filesystem, where a clone is a copy.
+ * The disk pool, the folder for the disks of sandboxes: on the data folder's own filesystem if that can share blocks
+ * between files, else on a btrfs in a file there, else on any filesystem, where a clone is a copy.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
@@ -28,22 +28,22 @@ export const BTRFS = 0x9123683e;
  */
 const WITH_MOUNTS_THAT_STAY = ["unshare", "--mount", "--propagation=private", "--"];
 
-export interface Pool {
+export interface DiskPool {
   folder: string;
   /** Whether copies share blocks. */
   reflink: boolean;
 }
 
 /** The folder of the disks, and the file of the filesystem mounted there, if there is one. */
-export function poolFiles(dataFolder: string): { folder: string; image: string } {
+export function diskPoolFiles(dataFolder: string): { folder: string; image: string } {
   return { folder: join(dataFolder, "disks"), image: join(dataFolder, "disks.btrfs") };
 }
 
 /** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies. */
-export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool> {
-  const { folder } = poolFiles(dataFolder);
+export async function openDiskPool(dataFolder: string, mounts: Mounts): Promise<DiskPool> {
+  const { folder } = diskPoolFiles(dataFolder);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (isPoolBroken(dataFolder)) {
+  if (isDiskPoolBroken(dataFolder)) {
     throw new Fault(
       500,
       `the disks of sandboxes below ${dataFolder} can only be read since an error, most often because the disk under ` +
@@ -73,7 +73,7 @@ async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
 
 /** A btrfs in a sparse file, for filesystems that cannot share blocks. It takes only what sandboxes write. */
 async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
-  const { image: file } = poolFiles(dataFolder);
+  const { image: file } = diskPoolFiles(dataFolder);
   if (!existsSync(file)) {
     const { bavail, bsize } = statfsSync(dataFolder);
     const unfinished = `${file}.unfinished`;
@@ -102,8 +102,8 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
 }
 
 /** After an error the kernel makes a filesystem read-only until it is mounted again. */
-export function isPoolBroken(dataFolder: string): boolean {
-  const { folder: pool } = poolFiles(dataFolder);
+export function isDiskPoolBroken(dataFolder: string): boolean {
+  const { folder: pool } = diskPoolFiles(dataFolder);
   if (!mountPoints().includes(pool)) return false;
   const probe = join(pool, ".writable");
   try {
@@ -115,7 +115,7 @@ export function isPoolBroken(dataFolder: string): boolean {
 }
 
 /** No process may use the pool any more. Resolves when it can be mounted again. */
-export async function releasePool(dataFolder: string): Promise<void> {
+export async function releaseDiskPool(dataFolder: string): Promise<void> {
   await run(["umount", "--lazy", join(dataFolder, "disks")]);
   const deadline = performance.now() + POOL_RELEASE_MS;
   while (deviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {

@@ -1,7 +1,8 @@
 /** Migration of a database with rows of an earlier version, on both engines. */
 import { describe, expect, test } from "bun:test";
 import { type Engine, openEngine } from "./engine.ts";
-import { migrate, migrations } from "./migrations.ts";
+import { migrate } from "./migrate.ts";
+import { migrations } from "./migrations.ts";
 import { openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";
 import { aSandbox, LATER, NOW } from "./testing/rows.ts";

@@ -1,10 +1,7 @@
-/**
- * What a team that is being deleted has left in the tables, removed in small steps: one transaction with all of it
- * would hold up every other team.
- */
+/** Removes rows of a deleted team in small steps: one transaction with all of them would hold up every other team. */
 import { resultsOf, type Statement } from "./engine.ts";
 
-export function teamRemnantsIn(sql: Statement) {
+export function teamLeftoversIn(sql: Statement) {
   const { count, execute } = resultsOf(sql);
 
   /** Each removes at most so many rows of one kind. Their order matters: metrics are found through events. */

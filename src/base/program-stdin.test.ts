@@ -1,12 +1,12 @@
 /** Calls that overlap, and a program that closes its stdin while they wait. */
 import { expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
-import { sendTo } from "./program-input.ts";
+import { writeToStdin } from "./program-stdin.ts";
 
 test.each([10, 5_000, 300_000])("messages of %i bytes that overlap arrive in order", async (size) => {
   const child = Bun.spawn(["cat"], { stdin: "pipe", stdout: "pipe" });
   const messages = Array.from({ length: 20 }, (_, number) => `${String(number).padStart(size, "0")}\n`);
-  const sent = Promise.all(messages.map((message) => sendTo(child.stdin, message)));
+  const sent = Promise.all(messages.map((message) => writeToStdin(child.stdin, message)));
   const read = new Response(child.stdout).text();
   await sent;
   await child.stdin.end();
@@ -23,7 +23,9 @@ test.each([10, 5_000, 300_000])(
     const note = (error: unknown) => void unhandled.push(error);
     process.on("unhandledRejection", note);
     try {
-      const sent = await Promise.allSettled(Array.from({ length: 20 }, () => sendTo(child.stdin, "x".repeat(size))));
+      const sent = await Promise.allSettled(
+        Array.from({ length: 20 }, () => writeToStdin(child.stdin, "x".repeat(size))),
+      );
       expect(sent.map(({ status }) => status)).toEqual(Array(20).fill("rejected"));
       await setImmediate();
       expect(unhandled).toEqual([]);

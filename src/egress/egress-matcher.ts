@@ -1,9 +1,9 @@
-/** Decides what a policy allows: addresses, names and DNS queries. The firewall applies the same rules to addresses. */
+/** Matches addresses, names and DNS queries with an egress policy. The firewall applies the same rules to addresses. */
 import { DomainPatterns } from "../contract/domain-pattern.ts";
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import { Ipv4Ranges } from "../contract/ip-range.ts";
 
-export class EgressJudge {
+export class EgressMatcher {
   readonly #allowed: Ipv4Ranges;
   readonly #denied: Ipv4Ranges;
   readonly #names: DomainPatterns;
@@ -24,7 +24,7 @@ export class EgressJudge {
   }
 
   /** Whether the policy opens a private network that is closed to other sandboxes. */
-  opens(address: string): boolean {
+  opensPrivate(address: string): boolean {
     return this.#private.has(address);
   }
 
@@ -42,7 +42,7 @@ export class EgressJudge {
   }
 
   /** Where the policy denies all addresses, DNS would otherwise be a way out. */
-  mayAsk(name: string): boolean {
+  mayResolve(name: string): boolean {
     return !this.#denied.isAll || this.#names.match(name);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Comparison of secrets; and API keys and access tokens as text: a prefix and hex. The store keeps the SHA-256 of the
- * bytes that the hex encodes.
+ * API keys and access tokens as text: a prefix and hex. The store keeps the SHA-256 of the bytes that the hex encodes.
+ * Secrets are compared in constant time.
  */
 import { timingSafeEqual } from "node:crypto";
 import { sha256 } from "../../base/sha256.ts";

@@ -1,7 +1,7 @@
-/** Streams that tell when they end, so that what they use is released. */
+/** Calls a function when a stream has ended, failed or been cancelled, so that its resources are released. */
 
-/** Passes the bytes on and calls `onEnd` when the stream ends in any way. */
-export function withEnd(content: ReadableStream<Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
+/** A stream with the same bytes, and one call of `onEnd`. */
+export function onStreamEnd(content: ReadableStream<Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
   const reader = content.getReader();
   const source: UnderlyingDefaultSource<Uint8Array> = {
     async pull(controller) {

@@ -5,7 +5,7 @@
 import type { EventCounts } from "../../base/event-counts.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
-import { EgressJudge } from "../egress-judge.ts";
+import { EgressMatcher } from "../egress-matcher.ts";
 import type { Bounds } from "./bounds.ts";
 import { NameClient, type NameServer } from "./name-client.ts";
 import type { RuleServer } from "./rule-server.ts";
@@ -29,7 +29,7 @@ export interface SharedState {
   http2Connections: number;
 }
 
-export interface Relayed {
+export interface RelayedFlow {
   readonly movedAt: number;
   /** Whether it has bytes that the other end has not read. */
   readonly isStalled: boolean;
@@ -40,8 +40,8 @@ export interface Relayed {
   resumeForShare(): void;
 }
 
-export class Sandbox {
-  readonly flows = new Set<Relayed>();
+export class SandboxTraffic {
+  readonly flows = new Set<RelayedFlow>();
   readonly names: NameClient;
   /** Flows that have no upstream yet. */
   waiting = 0;
@@ -49,7 +49,7 @@ export class Sandbox {
   readonly #arrivals: TokenBucket;
   readonly #ruled: TokenBucket;
   readonly #intercepted: TokenBucket;
-  #judge: EgressJudge;
+  #matcher: EgressMatcher;
   #heldBytes = 0;
   #isFull = false;
   /** Failed connections since the last report. */
@@ -61,7 +61,7 @@ export class Sandbox {
     policy: EgressPolicy,
     readonly source = "",
   ) {
-    this.#judge = new EgressJudge(policy);
+    this.#matcher = new EgressMatcher(policy);
     this.names = new NameClient(shared.nameServer);
     const { newBurst, newPerSecond, ruledBurst, ruledPerSecond, interceptedBurst, interceptedPerSecond } =
       shared.bounds;
@@ -83,11 +83,11 @@ export class Sandbox {
   }
 
   isClosed(address: string): boolean {
-    return this.shared.isClosed(address) && !this.#judge.opens(address);
+    return this.shared.isClosed(address) && !this.#matcher.opensPrivate(address);
   }
 
-  get judge(): EgressJudge {
-    return this.#judge;
+  get matcher(): EgressMatcher {
+    return this.#matcher;
   }
 
   get isFull(): boolean {
@@ -126,7 +126,7 @@ export class Sandbox {
 
   /** Applies the policy and cuts the connections that it forbids. */
   setPolicy(policy: EgressPolicy): void {
-    this.#judge = new EgressJudge(policy);
+    this.#matcher = new EgressMatcher(policy);
     this.#silentUntil = 0;
     this.cutForbidden();
   }

@@ -1,4 +1,4 @@
-/** Distance between metric samples, by the length of the requested span and by the age of the samples. */
+/** Downsampling of metrics: the distance between samples, by the length of the requested span and by their age. */
 import type { Sample } from "../../store/metric-blocks.ts";
 
 const HOUR_MS = 3_600_000;
@@ -23,7 +23,7 @@ export const AGING: readonly { olderThanMs: number; stepMs: number }[] = STEPS.s
   .reverse();
 
 /** One sample per step: the mean processor use, and the other values of the sample with the most memory in use. */
-export function thinned(samples: readonly Sample[], stepMs: number): Sample[] {
+export function downsampled(samples: readonly Sample[], stepMs: number): Sample[] {
   const steps = Map.groupBy(samples, ({ at }) => Math.floor(at / stepMs));
   return [...steps.values()].map((group) => {
     const fullest = group.reduce((most, sample) => (sample.memUsed > most.memUsed ? sample : most));

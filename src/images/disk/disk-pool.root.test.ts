@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { attempt, run } from "../../system/command.ts";
 import { deviceOf } from "../../system/mount/loop-devices.ts";
 import { Mounts } from "../../system/mount/mounts.ts";
-import { BTRFS, openPool } from "./pool.ts";
+import { BTRFS, openDiskPool } from "./disk-pool.ts";
 
 /** As on ext4. */
 class UnsharingMounts extends Mounts {
@@ -36,13 +36,13 @@ test.each(["nobody", "another"])("a pool is mounted again if its device is lost 
   const other = join(folder, "other");
   const pool = join(folder, "disks");
   try {
-    await openPool(folder, new UnsharingMounts());
+    await openDiskPool(folder, new UnsharingMounts());
     writeFileSync(join(pool, "mine"), "");
     await run(["umount", pool]);
     await run(["losetup", "--find", join(folder, "disks.btrfs")]);
     await run(["truncate", "--size=200M", other]);
     await run(["mkfs.btrfs", "--quiet", other]);
-    await openPool(folder, new LateMounts(whom === "another" ? other : undefined));
+    await openDiskPool(folder, new LateMounts(whom === "another" ? other : undefined));
     expect(existsSync(join(pool, "mine"))).toBe(true);
   } finally {
     await attempt(["umount", "--lazy", pool]);
@@ -59,7 +59,7 @@ test("the pool is made in a private mount namespace, where no other mount change
   const folder = mkdtempSync("/var/tmp/sandlot-pool-");
   const spawned = spyOn(Bun, "spawn");
   try {
-    const pool = await openPool(folder, new UnsharingMounts());
+    const pool = await openDiskPool(folder, new UnsharingMounts());
     expect(statfsSync(pool.folder).type).toBe(BTRFS);
     const commands = spawned.mock.calls.map(([argv]) => argv as unknown as string[]);
     const made = commands.filter((argv) => argv.includes("mkfs.btrfs"));

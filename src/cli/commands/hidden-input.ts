@@ -4,7 +4,7 @@ import { Writable } from "node:stream";
 import { Fault } from "../../contract/fault.ts";
 
 /** Prints the question and nothing of what is typed. */
-export async function askUnseen(question: string): Promise<string> {
+export async function askHidden(question: string): Promise<string> {
   process.stdout.write(question);
   const mute = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: process.stdin, output: mute, terminal: true });
