@@ -440,16 +440,39 @@ export const migrations: readonly Migration[] = [
       await sql`ALTER TABLE sandboxes ADD COLUMN identity_tokens TEXT NOT NULL DEFAULT '{}'`;
     },
   },
+  {
+    version: 16,
+    title: "nodes",
+    async apply(sql) {
+      await sql`CREATE TABLE nodes (
+        identity TEXT PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        boot TEXT NOT NULL,
+        epoch BIGINT NOT NULL,
+        lease_until BIGINT NOT NULL,
+        version TEXT NOT NULL,
+        address TEXT)`;
+    },
+  },
 ];
 
+const VERSIONS = "schema_versions";
 /** Between the title of a step and the version of the program that applied it. */
 const WRITTEN_BY = ", by sandlot ";
 
 /** Migrates the database to the newest version, one transaction per step. */
 export async function migrate(engine: Engine, now: number, steps: readonly Migration[] = migrations): Promise<void> {
-  await knownVersion(engine, steps.length);
-  for (const step of steps) {
-    await engine.transaction(async (sql) => {
+  if (!(await engine.hasTable(VERSIONS))) {
+    await engine.migration(
+      (sql) => sql`CREATE TABLE IF NOT EXISTS schema_versions (
+        version INTEGER PRIMARY KEY,
+        title TEXT NOT NULL,
+        applied_at BIGINT NOT NULL)`,
+    );
+  }
+  const found = await knownVersion(engine, steps.length);
+  for (const step of steps.slice(found)) {
+    await engine.migration(async (sql) => {
       // Checked again inside the transaction: another process may have been first.
       if ((await currentVersion(sql)) >= step.version) return;
       await step.apply(sql);
@@ -472,11 +495,7 @@ export async function requireMigrated(engine: Engine): Promise<void> {
 
 /** Throws Fault 500 for a database of a newer program. */
 async function knownVersion(engine: Engine, known: number): Promise<number> {
-  await engine.sql`CREATE TABLE IF NOT EXISTS schema_versions (
-    version INTEGER PRIMARY KEY,
-    title TEXT NOT NULL,
-    applied_at BIGINT NOT NULL)`;
-  const found = await currentVersion(engine.sql);
+  const found = (await engine.hasTable(VERSIONS)) ? await currentVersion(engine.sql) : 0;
   if (found > known) {
     throw new Fault(
       500,

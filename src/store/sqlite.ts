@@ -7,7 +7,16 @@ import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
 import { SerialQueue } from "../base/serial-queue.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { type Engine, joined, type Outlasts, type Result, type Row, type Statement, type Value } from "./statement.ts";
+import {
+  type Engine,
+  joined,
+  type Outlasts,
+  type Result,
+  type Row,
+  type Statement,
+  sqlPart,
+  type Value,
+} from "./statement.ts";
 
 /** Space that the store reserves in its files for when the disk is full. */
 const STORE_ROOM_BYTES = 4 * 1024 * 1024;
@@ -48,6 +57,8 @@ class Sqlite implements Engine {
 
   readonly sql: Statement = this.#statementThat("machine");
   readonly quick: Statement = this.#statementThat("server");
+  readonly unguarded = this.sql;
+  readonly clock = sqlPart`CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
 
   #statementThat(outlasts: Outlasts): Statement {
     return async (strings, ...values) => {
@@ -65,6 +76,18 @@ class Sqlite implements Engine {
       this.#writeAs(outlasts);
       return await this.#transact(work);
     });
+  }
+
+  migration<T>(work: (sql: Statement) => Promise<T>): Promise<T> {
+    return this.transaction(work);
+  }
+
+  async hasTable(name: string): Promise<boolean> {
+    return (await this.sql`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ${name}`).rows.length > 0;
+  }
+
+  guard(): never {
+    throw new Fault(500, "SQLite has one server, which needs no permission");
   }
 
   /** Sets the pragma only on a change: most transactions follow one of the same kind. */
