@@ -10,7 +10,7 @@ import { type Engine, joined, type Outlasts, type Row, type Statement, sqlPart }
 const CONNECTIONS_MAX = 10;
 const CONNECT_SECONDS = scaled(5_000) / 1000;
 /** The database ends a statement that takes longer. */
-export const STATEMENT_MS = scaled(15_000);
+const STATEMENT_MS = scaled(15_000);
 /** Without a response for this long, the connections are given up: the database or the way to it is gone. */
 const SILENCE_MS = STATEMENT_MS + scaled(5_000);
 const UNGUARDED_SILENCE_MS = scaled(5_000);
@@ -100,25 +100,23 @@ class Pool {
     silenceMs: number | null = this.silenceMs,
   ): Promise<T> {
     return this.#answered(silenceMs, async (db, noteLife) => {
-      let refusal: unknown;
-      const transaction = db.begin(async (tx) => {
-        const sql = statementOn(tx);
-        for (const text of first) await tx.unsafe(text);
-        try {
-          return await work(async (...query) => {
+      let mayBeCommitted = false;
+      try {
+        return await db.begin(async (tx) => {
+          const sql = statementOn(tx);
+          for (const text of first) await tx.unsafe(text);
+          const value = await work(async (...query) => {
             const result = await sql(...query);
             noteLife();
             return result;
           });
-        } catch (error) {
-          refusal = error;
-          throw error;
-        }
-      });
-      return await transaction.catch((error: unknown) => {
-        // Rolled back, because `work` failed; the loss of a connection was then no loss of a commit.
-        throw error === refusal ? certain(error) : error;
-      });
+          mayBeCommitted = true;
+          return value;
+        });
+      } catch (error) {
+        // Without a commit, the loss of the connection has rolled it back.
+        throw mayBeCommitted ? error : certain(error);
+      }
     });
   }
 
