@@ -1,7 +1,7 @@
 /**
- * The only error type that clients see. Every error becomes a Fault before a client sees it: `status` is the HTTP status
- * (and the numeric `code` of a management error body), `message` says what was wrong and what to do about it, `cause`
- * is kept for logs and never sent.
+ * The only error type that clients see. Every error becomes a Fault first: `status` is the HTTP status (and the numeric
+ * `code` of a management error body), `message` says what was wrong and what to do about it, `cause` is kept for logs
+ * and never sent.
  */
 export class Fault extends Error {
   override readonly name = "Fault";

@@ -186,6 +186,8 @@ const UNAVAILABLE = "the database is not available; running sandboxes and their 
 /** Codes of the driver: there was no connection, so nothing was sent. */
 const NOT_CONNECTED =
   /^ERR_POSTGRES_(?:CONNECTION_REFUSED|CONNECTION_TIMEOUT|TLS_|PASSWORD_|AUTHENTICATION_|UNKNOWN_AUTH|UNSUPPORTED_AUTH)/;
+/** The same, for a certificate that is not trusted. */
+const NOT_TRUSTED = /^(?:ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 /** Codes of the driver: the connection ended, perhaps before the reply to a commit. */
 const CONNECTION_LOST = /^ERR_POSTGRES_(?:CONNECTION_|IDLE_TIMEOUT|LIFETIME_TIMEOUT|QUERY_CANCELLED)/;
 /**
@@ -204,22 +206,22 @@ function stateOf(error: unknown): string {
 
 /** An unavailable database as Fault 503, or as an uncertain outcome if the statement may have had its effect. */
 function explained(error: unknown): unknown {
+  if (error instanceof Error && "code" in error && NOT_TRUSTED.test(String(error.code))) return unavailable(error);
   if (!(error instanceof SQL.PostgresError)) return error;
   const state = stateOf(error);
-  if (NOT_CONNECTED.test(error.code) || NO_SERVICE.test(state)) {
-    return new Fault(503, `${UNAVAILABLE} (${error.message})`, {
-      cause: error,
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    });
-  }
+  if (NOT_CONNECTED.test(error.code) || NO_SERVICE.test(state)) return unavailable(error);
   if (CONNECTION_LOST.test(error.code) || CLOSING.test(state)) {
     return new UncertainOutcome(UNAVAILABLE, RETRY_AFTER_SECONDS, error);
   }
   return error;
 }
 
+/** For a change that was certainly not made. */
 function certain(error: unknown): unknown {
   const shown = explained(error);
-  if (!(shown instanceof UncertainOutcome)) return error;
-  return new Fault(503, shown.message, { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS });
+  return shown instanceof UncertainOutcome ? Fault.from(shown) : shown;
+}
+
+function unavailable(cause: Error): Fault {
+  return new Fault(503, `${UNAVAILABLE} (${cause.message})`, { cause, retryAfterSeconds: RETRY_AFTER_SECONDS });
 }

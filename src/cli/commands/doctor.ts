@@ -7,17 +7,15 @@ import { Fault } from "../../contract/fault.ts";
 import { SecretsKeys } from "../../control/secrets/secrets-keys.ts";
 import { sharesMemory } from "../../control/templates/shared-memory.ts";
 import { examine } from "../../setup/doctor/doctor.ts";
-import { broken, degraded, type Finding, findingLines, ok } from "../../setup/doctor/finding.ts";
-import { examinePostgres, POSTGRES_VERSION_MIN } from "../../store/examination.ts";
+import { type Finding, findingLines } from "../../setup/doctor/finding.ts";
 import type { Team } from "../../store/people.ts";
-import { hasStore, type StoreSettings, storeUrl } from "../folder-store.ts";
+import { hasStore, type StoreSettings } from "../folder-store.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
 import { SecretsKeyFile } from "../server/secrets-key-file.ts";
 import type { Config } from "../settings/config.ts";
-import type { PostgresStore } from "../settings/postgres-url.ts";
 import { withStore } from "../with-store.ts";
+import { postgresFinding } from "./postgres-finding.ts";
 
-const ROUND_TRIP_MAX_MS = 5;
 /** The store has an earlier version or another place, or Postgres is not available; `postgresFinding` says which. */
 const UNREAD: readonly number[] = [409, 503];
 
@@ -88,22 +86,6 @@ async function secretsProblemOf(config: Config): Promise<string | undefined> {
     if (!(error instanceof Fault) || !UNREAD.includes(error.status)) throw error;
     return undefined;
   });
-}
-
-async function postgresFinding(config: Config, { url, shown }: PostgresStore): Promise<Finding> {
-  try {
-    storeUrl(config);
-    const { version, roundTripMs } = await examinePostgres(url);
-    const detail = `Postgres ${version} at ${shown}, ${roundTripMs.toFixed(1)} ms for a statement`;
-    if (Number.parseInt(version, 10) < POSTGRES_VERSION_MIN) {
-      return degraded(detail, "what only later versions are tested for", `upgrade to ${POSTGRES_VERSION_MIN} or later`);
-    }
-    if (roundTripMs <= ROUND_TRIP_MAX_MS) return ok(detail);
-    return degraded(detail, "fast creates: each waits for several statements", "run Postgres nearer to this machine");
-  } catch (error) {
-    const [problem, fix] = Fault.from(error).message.split(" FIX: ");
-    return broken(`${shown}: ${problem}`, fix ?? "start Postgres, or correct SANDLOT_STORE (docs/postgres.md)");
-  }
 }
 
 /** Private networks of the setting, and of limits of teams. */
