@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { jsonLog } from "../base/log.ts";
 import { failureOf } from "../base/testing/failure.ts";
 import { folderOfFile } from "../base/testing/test-folder.ts";
+import { openEngine } from "../store/engine.ts";
+import { migrations } from "../store/migrations.ts";
 import { openStore } from "../store/store.ts";
 import { type PostgresFixture, postgresOfFile, postgresPrograms } from "../store/testing/postgres.ts";
 import { DataFolder } from "../system/data-folder.ts";
@@ -78,11 +80,32 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     expect(await failureOf(openServerStore(elsewhere, data, log))).toContain("knows nothing of the sandboxes of");
     // As a command beside the server does.
     const store = await openStore(storeUrl(elsewhere), 0);
-    expect(await failureOf(requireOwnDatabase(elsewhere, store))).toContain(`which were in ${config.postgres?.shown}`);
+    const nodes = await store.nodes.all();
+    expect(() => elsewhere.postgres && requireOwnDatabase(elsewhere, elsewhere.postgres, nodes)).toThrow(
+      `which were in ${config.postgres?.shown}`,
+    );
     await store.close();
     const another = configOf("another", url);
     const refusal = await failureOf(openServerStore(another, new DataFolder(another.dataFolder), log));
     expect(refusal).toContain("the database belongs to the data folder of the server");
     expect(hasStore(another)).toBe(false);
+  });
+
+  test("a database of another folder is not migrated", async () => {
+    const url = await postgres.freshDatabase();
+    const own = configOf("earlier", url);
+    const { store, membership } = await openServerStore(own, new DataFolder(own.dataFolder), log);
+    await membership?.close();
+    await store.close();
+    const engine = await openEngine(url);
+    const versionOf = async () => (await engine.sql`SELECT MAX(version) AS version FROM schema_versions`).rows;
+    // As an earlier program left it, which still runs.
+    await engine.sql`DELETE FROM schema_versions WHERE version = ${migrations.length}`;
+    const before = await versionOf();
+    const other = configOf("later", url);
+    const refusal = await failureOf(openServerStore(other, new DataFolder(other.dataFolder), log));
+    expect(refusal).toContain("the database belongs to the data folder of the server");
+    expect(await versionOf()).toEqual(before);
+    await engine.close();
   });
 });

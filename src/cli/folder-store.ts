@@ -4,9 +4,10 @@
  */
 import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
-import type { Store } from "../store/store.ts";
+import type { Node } from "../store/nodes.ts";
 import { DataFolder, readText } from "../system/data-folder.ts";
 import type { Config } from "./settings/config.ts";
+import type { PostgresStore } from "./settings/postgres-url.ts";
 
 export type StoreSettings = Pick<Config, "dataFolder" | "postgres">;
 
@@ -47,14 +48,17 @@ export function storeUrl({ dataFolder, postgres }: StoreSettings): string {
   );
 }
 
-/** Throws Fault 409 if this is not the database with the rows of the data folder. */
-export async function requireOwnDatabase({ dataFolder, postgres }: StoreSettings, { nodes }: Pick<Store, "nodes">) {
-  if (postgres === undefined) return;
+/** Throws Fault 409 if the database with these servers is not that of the data folder. */
+export function requireOwnDatabase(
+  { dataFolder }: StoreSettings,
+  { shown }: PostgresStore,
+  nodes: readonly Node[],
+): void {
   const note = readStoreNote(new DataFolder(dataFolder));
-  if (note?.isJoined !== true || (await nodes.all()).some(({ identity }) => identity === note.identity)) return;
+  if (note?.isJoined !== true || nodes.some(({ identity }) => identity === note.identity)) return;
   throw new Fault(
     409,
-    `the database ${postgres.shown} knows nothing of the sandboxes of ${dataFolder}, which were in ${note.postgres}. FIX: ` +
+    `the database ${shown} knows nothing of the sandboxes of ${dataFolder}, which were in ${note.postgres}. FIX: ` +
       "set SANDLOT_STORE to that database, or to a copy of it",
   );
 }

@@ -15,7 +15,7 @@ export async function withStore<T>(config: StoreSettings, work: (store: Store) =
   if (!hasStore(config)) throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: sandlot up`);
   const store = await openMigratedStore(url);
   try {
-    await requireOwnDatabase(config, store);
+    if (config.postgres !== undefined) requireOwnDatabase(config, config.postgres, await store.nodes.all());
     return await work(store);
   } finally {
     await store.close();

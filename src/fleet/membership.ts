@@ -135,8 +135,7 @@ async function takePlace(
 ): Promise<{ epoch: number } | { waitMs: number }> {
   await nodes.lock();
   const [now, all] = [await nodes.now(), await nodes.all()];
-  const other = all.find(({ identity }) => identity !== member.identity);
-  if (other !== undefined) throw held(other, other.leaseUntil > now);
+  requireNoOther(all, now, member.identity);
   const own = all.find(({ identity }) => identity === member.identity);
   // The lock of the data folder shows that a run since the machine's start is over; another machine may have a copy.
   if (own !== undefined && own.boot !== member.boot && own.leaseUntil > now) return { waitMs: own.leaseUntil - now };
@@ -144,6 +143,12 @@ async function takePlace(
   await nodes.remove(member.identity);
   await nodes.add({ ...member, epoch, leaseUntil: now + LEASE_MS, address: null });
   return { epoch };
+}
+
+/** Throws Fault 409 if a server of another data folder has the database. */
+export function requireNoOther(nodes: readonly Node[], databaseNow: number, identity: string): void {
+  const other = nodes.find((node) => node.identity !== identity);
+  if (other !== undefined) throw held(other, other.leaseUntil > databaseNow);
 }
 
 function held({ name }: Node, isLive: boolean): Fault {

@@ -14,6 +14,8 @@ const STATEMENT_MS = scaled(15_000);
 /** Without a response for this long, the connections are given up: the database or the way to it is gone. */
 const SILENCE_MS = STATEMENT_MS + scaled(5_000);
 const UNGUARDED_SILENCE_MS = scaled(5_000);
+/** A firewall may forget connections without traffic, and then drops what they send. */
+const IDLE_SECONDS = 60;
 const RETRY_AFTER_SECONDS = 2;
 /** Any number that is the same in all versions: the lock of migrations. */
 const MIGRATION_LOCK = 5_247_108_901;
@@ -128,6 +130,7 @@ class Pool {
     return new SQL(this.url, {
       max: this.connectionsMax,
       connectionTimeout: CONNECT_SECONDS,
+      idleTimeout: IDLE_SECONDS,
       connection: {
         application_name: "sandlot",
         statement_timeout: String(STATEMENT_MS),

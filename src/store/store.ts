@@ -16,7 +16,7 @@ import { listedTemplatesIn } from "./listed-templates.ts";
 import { loginsIn } from "./logins.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
 import { migrate, requireMigrated } from "./migrations.ts";
-import { nodesIn } from "./nodes.ts";
+import { type Node, nodesIn } from "./nodes.ts";
 import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
@@ -44,9 +44,22 @@ export interface Store extends Tables {
   close(): Promise<void>;
 }
 
-/** Opens the database at `url` (`sqlite://…`, `postgres://…`) and migrates its tables. `now` dates the migrations. */
-export async function openStore(url: string, now: number): Promise<Store> {
-  return await openAfter(url, (engine) => migrate(engine, now));
+/**
+ * Opens the database at `url` (`sqlite://…`, `postgres://…`) and migrates its tables. `now` dates the migrations.
+ * `admit` may throw for the servers that use the database: then nothing is migrated.
+ */
+export async function openStore(
+  url: string,
+  now: number,
+  admit?: (nodes: readonly Node[], databaseNow: number) => void,
+): Promise<Store> {
+  return await openAfter(url, async (engine) => {
+    if (admit !== undefined) {
+      const nodes = nodesIn(engine.sql, engine.clock);
+      admit((await engine.hasTable("nodes")) ? await nodes.all() : [], await nodes.now());
+    }
+    await migrate(engine, now);
+  });
 }
 
 /** Beside a server, whose tables must stay as they are. Throws Fault 409 if they are of an earlier version. */

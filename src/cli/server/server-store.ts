@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
 import type { Log } from "../../base/log.ts";
 import { version } from "../../base/version.ts";
-import { Membership } from "../../fleet/membership.ts";
+import { Membership, requireNoOther } from "../../fleet/membership.ts";
 import { prepareStoreFiles } from "../../images/disk/store-files.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
@@ -26,29 +26,24 @@ export async function openServerStore(config: Config, data: DataFolder, log: Log
     await prepareStoreFiles(data.storeFile);
     return { store: await openStore(url, systemClock.now()), membership: undefined };
   }
-  const store = await openStore(url, systemClock.now());
+  const noted = readStoreNote(data);
+  const identity = noted?.identity ?? crypto.randomUUID();
+  const store = await openStore(url, systemClock.now(), (nodes, databaseNow) => {
+    requireOwnDatabase(config, postgres, nodes);
+    requireNoOther(nodes, databaseNow, identity);
+  });
   try {
-    return { store, membership: await join(config, postgres.shown, data, { store, log }) };
+    const note = { postgres: postgres.shown, identity };
+    // Before the row: a crash in between leaves a row that this folder knows.
+    writeStoreNote(data, { ...note, isJoined: noted?.isJoined === true });
+    const boot = readFileSync(BOOT_ID, "utf8").trim();
+    const services = { store, clock: systemClock, log, elapsedMs: () => performance.now() };
+    const member = { identity, name: config.nodeName, boot, version: version() };
+    const membership = await Membership.join(services, member);
+    writeStoreNote(data, { ...note, isJoined: true });
+    return { store, membership };
   } catch (error) {
     await store.close();
     throw error;
   }
-}
-
-async function join(
-  config: Config,
-  shown: string,
-  data: DataFolder,
-  { store, log }: { store: Store; log: Log },
-): Promise<Membership> {
-  await requireOwnDatabase(config, store);
-  const noted = readStoreNote(data);
-  const identity = noted?.identity ?? crypto.randomUUID();
-  // Before the row: a crash in between leaves a row that this folder knows.
-  writeStoreNote(data, { postgres: shown, identity, isJoined: noted?.isJoined === true });
-  const boot = readFileSync(BOOT_ID, "utf8").trim();
-  const services = { store, clock: systemClock, log, elapsedMs: () => performance.now() };
-  const membership = await Membership.join(services, { identity, name: config.nodeName, boot, version: version() });
-  writeStoreNote(data, { postgres: shown, identity, isJoined: true });
-  return membership;
 }
