@@ -28,7 +28,13 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
   });
 
   test("a database has its version and the time of a statement", async () => {
-    const { detail } = await examined(await postgres.emptyDatabase());
+    const url = await postgres.emptyDatabase();
+    const { detail } = await examined(url);
     expect(detail).toMatch(/^Postgres \d+\.\d+ at 127\.0\.0\.1:\d+\/\w+, \d+\.\d ms for a statement$/);
+    const exposed = { ...parsePostgresUrl("store", url), isExposed: true };
+    expect(await postgresFinding({ dataFolder, postgres: exposed }, exposed)).toMatchObject({
+      status: "degraded",
+      lost: expect.stringContaining("not encrypted"),
+    });
   });
 });

@@ -8,13 +8,20 @@ import type { PostgresStore } from "../settings/postgres-url.ts";
 /** For one statement. A create waits for some of them. */
 const ROUND_TRIP_MAX_MS = 5;
 
-export async function postgresFinding(config: StoreSettings, { url, shown }: PostgresStore): Promise<Finding> {
+export async function postgresFinding(
+  config: StoreSettings,
+  { url, shown, isExposed }: PostgresStore,
+): Promise<Finding> {
   try {
     storeUrl(config);
     const { version, roundTripMs } = await examinePostgres(url);
     const detail = `Postgres ${version} at ${shown}, ${roundTripMs.toFixed(1)} ms for a statement`;
     if (Number.parseInt(version, 10) < POSTGRES_VERSION_MIN) {
       return degraded(detail, "what only later versions are tested for", `upgrade to ${POSTGRES_VERSION_MIN} or later`);
+    }
+    if (isExposed) {
+      const lost = "secrecy on the network: keys and rows are not encrypted";
+      return degraded(detail, lost, "add ?sslmode=verify-full to SANDLOT_STORE (docs/postgres.md)");
     }
     if (roundTripMs <= ROUND_TRIP_MAX_MS) return ok(detail);
     return degraded(detail, "fast creates: each waits for several statements", "run Postgres nearer to this machine");

@@ -297,7 +297,7 @@ describe("a store in Postgres", () => {
 
   test("has a user, a host and a database; the password may have any characters", () => {
     const url = "postgres://sandlot:p%40s%2Fs%23@db.example.com/rows?sslmode=verify-full";
-    expect(store(url)).toEqual({ url, shown: "db.example.com:5432/rows", password: "p@s/s#" });
+    expect(store(url)).toEqual({ url, shown: "db.example.com:5432/rows", password: "p@s/s#", isExposed: false });
     expect(store("postgresql://u@[::1]:6543/x")?.shown).toBe("[::1]:6543/x");
     expect(loadConfig({ ...file('{ "store": "postgres://u@h/x", "node": "n-1" }') })).toMatchObject({
       postgres: { shown: "h:5432/x" },
@@ -322,6 +322,14 @@ describe("a store in Postgres", () => {
     const refusal = expect(() => store(url));
     refusal.toThrow(`store ${problem}`);
     refusal.not.toThrow(/sesame|ame@/);
+  });
+
+  test("is exposed on a network without encryption", () => {
+    const isExposed = (end: string) => store(`postgres://u:p@${end}`)?.isExposed;
+    expect(["db/x", "db/x?sslmode=prefer", "10.0.0.1/x"].map(isExposed)).toEqual([true, true, true]);
+    expect(["db/x?sslmode=require", "localhost/x", "127.0.0.1/x", "[::1]:5432/x"].map(isExposed)).toEqual(
+      Array(4).fill(false),
+    );
   });
 
   test("its password is not among the settings that are shown", () => {

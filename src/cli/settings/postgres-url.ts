@@ -9,12 +9,16 @@ export interface PostgresStore {
   /** `HOST:PORT/DATABASE`, for people. */
   shown: string;
   password: string;
+  /** Whether rows cross a network without encryption. */
+  isExposed: boolean;
 }
 
 const FORM = "use postgres://USER:PASSWORD@HOST/DATABASE";
 const PORT_DEFAULT = "5432";
 const PARAMETER = "sslmode";
-const TLS_MODES = ["disable", "prefer", "require", "verify-ca", "verify-full"];
+const OPEN_MODES = ["disable", "prefer"];
+const TLS_MODES = OPEN_MODES.concat("require", "verify-ca", "verify-full");
+const LOOPBACK = /^(?:localhost|127\.[\d.]+|\[::1\])$/;
 
 /** Messages quote nothing of the text: in a malformed URL any part may be the password. */
 export function parsePostgresUrl(key: string, text: string): PostgresStore {
@@ -36,7 +40,12 @@ export function parsePostgresUrl(key: string, text: string): PostgresStore {
     throw refuse(`may have no parameter but ${PARAMETER}`);
   const mode = searchParams.get(PARAMETER);
   if (mode !== null && !TLS_MODES.includes(mode)) throw refuse(`must have as ${PARAMETER} ${TLS_MODES.join(", ")}`);
-  return { url: text, shown: `${hostname}:${port || PORT_DEFAULT}/${database}`, password: decodedPassword };
+  return {
+    url: text,
+    shown: `${hostname}:${port || PORT_DEFAULT}/${database}`,
+    password: decodedPassword,
+    isExposed: !LOOPBACK.test(hostname) && OPEN_MODES.includes(mode ?? "disable"),
+  };
 }
 
 /** The same text with a hidden password. */
