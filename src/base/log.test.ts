@@ -57,6 +57,7 @@ test.each([
   ["?token=eyJhbGciOiJIUzI1NiJ9.eyJ2b2x1bWUiOiJ2In0.c2lnbmF0dXJl-_", "?token=eyJ…"],
   [`sha256:${HEX}`, `sha256:${HEX}`],
   ["e2b_short", "e2b_short"],
+  ["no postgres://u:ses@me/7@db.example.com/x here", "no postgres://u:…@db.example.com/x here"],
 ])("the log entry of %s contains no secret", (text, shown) => {
   const lines: string[] = [];
   jsonLog((line) => lines.push(line)).write({ level: "info", event: "a request", path: text });

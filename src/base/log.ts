@@ -27,17 +27,21 @@ export function jsonLog(writeLine: (line: string, entry: LogEntry) => void, now:
 /** API keys, access and admin tokens, also with encoded underscores; and volume tokens, which are signed JSON. */
 const KEYS = /((?:(?:sk(?:_|%5f))?e2b|sandlot(?:_|%5f)admin)(?:_|%5f))([0-9a-f]{8,})/gi;
 const SIGNED = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}/g;
+/** Of URLs of databases, also without the encoding of special characters. */
+const PASSWORDS = /(postgres(?:ql)?:\/\/[^:@/\s"]*):[^\s"]*@/gi;
+export const HIDDEN_PASSWORD = "…";
 /** A shorter value could be guessed from its ends. */
 const ENDS_SHOWN_MIN_CHARS = 32;
 
-/** Masks keys and tokens the way key lists show them: `e2b_ab…wxyz`. */
+/** Masks keys and tokens the way key lists show them: `e2b_ab…wxyz`, and passwords of databases. */
 export function masked(text: string): string {
   return text
     .replace(KEYS, (_, prefix: string, value: string) => {
       const end = value.length >= ENDS_SHOWN_MIN_CHARS ? value.slice(-4) : "";
       return `${prefix}${value.slice(0, 2)}…${end}`;
     })
-    .replace(SIGNED, "eyJ…");
+    .replace(SIGNED, "eyJ…")
+    .replace(PASSWORDS, `$1:${HIDDEN_PASSWORD}@`);
 }
 
 const listeners: ((entry: LogEntry, line: string) => void)[] = [];

@@ -3,7 +3,7 @@
  * folder parses words and settings and connects the modules; it decides nothing about sandboxes.
  */
 import { TIME_FACTOR } from "../base/time-factor.ts";
-import { Fault } from "../contract/fault.ts";
+import { Fault, UncertainOutcome } from "../contract/fault.ts";
 import { settingValues } from "./settings/settings.ts";
 
 enterFolderOfCaller();
@@ -16,8 +16,8 @@ process.umask(0o022);
 try {
   process.exit(await runCommand(process.argv.slice(2)));
 } catch (thrown) {
-  if (thrown instanceof Fault) console.error(`sandlot: ${causes(thrown)}`);
-  else console.error(thrown);
+  const shown = thrown instanceof UncertainOutcome ? Fault.from(thrown) : thrown;
+  console.error(shown instanceof Fault ? `sandlot: ${causes(shown)}` : shown);
   process.exit(1);
 }
 

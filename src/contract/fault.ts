@@ -1,7 +1,7 @@
 /**
- * The only error type of this project. Every error becomes a Fault before a client sees it: `status` is the HTTP status
- * (and the numeric `code` of a management error body), `message` says what was wrong and what to do about it, `cause`
- * is kept for logs and never sent.
+ * The only error type that clients see. Every error becomes a Fault first: `status` is the HTTP status (and the numeric
+ * `code` of a management error body), `message` says what was wrong and what to do about it, `cause` is kept for logs
+ * and never sent.
  */
 export class Fault extends Error {
   override readonly name = "Fault";
@@ -27,6 +27,9 @@ export class Fault extends Error {
   /** The single conversion point: any thrown value becomes a Fault. Unknown errors become a blank 500. */
   static from(thrown: unknown): Fault {
     if (thrown instanceof Fault) return thrown;
+    if (thrown instanceof UncertainOutcome) {
+      return new Fault(503, thrown.message, { cause: thrown.cause, retryAfterSeconds: thrown.retryAfterSeconds });
+    }
     return new Fault(500, "internal error; the server's log has the details under this request's id", {
       cause: thrown,
     });
@@ -36,5 +39,21 @@ export class Fault extends Error {
   toBody(): { code: number; message: string; error_code?: string } {
     const body = { code: this.status, message: this.message };
     return this.errorCode === undefined ? body : { ...body, error_code: this.errorCode };
+  }
+}
+
+/**
+ * A change whose reply was lost: it may have been made or not. No Fault, because the code that began the change must
+ * find out; for a client it becomes a Fault 503.
+ */
+export class UncertainOutcome extends Error {
+  override readonly name = "UncertainOutcome";
+
+  constructor(
+    message: string,
+    readonly retryAfterSeconds: number,
+    cause: unknown,
+  ) {
+    super(message, { cause });
   }
 }

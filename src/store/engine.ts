@@ -1,12 +1,10 @@
-/** One interface for both databases: SQLite in a file (sqlite.ts), or Postgres. */
-import { SQL } from "bun";
+/** One interface for both databases: SQLite in a file (sqlite.ts), or Postgres (postgres.ts). */
 import { Fault } from "../contract/fault.ts";
+import { openPostgres } from "./postgres.ts";
 import { openSqlite } from "./sqlite.ts";
-import { type Engine, joined, type Row, type Statement } from "./statement.ts";
+import type { Engine, Statement } from "./statement.ts";
 
 export { type Durability, type Engine, type Row, type SqlPart, type Statement, sqlPart } from "./statement.ts";
-
-const POSTGRES_CONNECTIONS_MAX = 10;
 
 /** `sqlite:///path/to/file` or `postgres://user@host/database`. */
 export async function openEngine(url: string): Promise<Engine> {
@@ -14,40 +12,6 @@ export async function openEngine(url: string): Promise<Engine> {
   if (url.startsWith("postgres://") || url.startsWith("postgresql://")) return openPostgres(url);
   const scheme = url.split(":", 1)[0];
   throw new Fault(500, `unknown database scheme "${scheme}"; use sqlite://… or postgres://…`);
-}
-
-async function openPostgres(url: string): Promise<Engine> {
-  const db = new SQL(url, { max: POSTGRES_CONNECTIONS_MAX });
-  await db.connect();
-  const transaction: Engine["transaction"] = (work, durability) =>
-    db.begin(async (tx) => {
-      if (durability === "server") await tx.unsafe("SET LOCAL synchronous_commit = off");
-      return await work(statementOn(tx));
-    });
-  return {
-    name: "postgres",
-    sql: statementOn(db),
-    quick: (strings, ...values) => transaction((sql) => sql(strings, ...values), "server"),
-    transaction,
-    // The database server manages its own disk.
-    makeRoom: async () => undefined,
-    close: () => db.close(),
-  };
-}
-
-function statementOn(db: SQL): Statement {
-  return async (strings, ...values) => {
-    const whole = joined(strings, values);
-    // A template without parts is passed on as the same object, which the driver recognises.
-    const template = whole.strings === strings ? strings : templateOf(whole.strings);
-    const answer: Row[] & { count?: number | null } = await db(template, ...whole.values);
-    return { rows: [...answer], count: answer.count ?? 0 };
-  };
-}
-
-/** The driver accepts SQL only from a template, which it recognises by `raw`. */
-function templateOf(strings: readonly string[]): TemplateStringsArray {
-  return Object.defineProperty([...strings], "raw", { value: strings }) as unknown as TemplateStringsArray;
 }
 
 /** Postgres returns 64-bit integers as text, SQLite as numbers. */

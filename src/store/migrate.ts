@@ -4,14 +4,23 @@ import { Fault } from "../contract/fault.ts";
 import { type Engine, integer, type Statement } from "./engine.ts";
 import { type Migration, migrations } from "./migrations.ts";
 
+const VERSIONS = "schema_versions";
 /** Between the title of a step and the version of the program that applied it. */
 const WRITTEN_BY = ", by sandlot ";
 
 /** Migrates the database to the newest version, one transaction per step. */
 export async function migrate(engine: Engine, now: number, steps: readonly Migration[] = migrations): Promise<void> {
-  await knownVersion(engine, steps.length);
-  for (const step of steps) {
-    await engine.transaction(async (sql) => {
+  if (!(await engine.hasTable(VERSIONS))) {
+    await engine.migration(
+      (sql) => sql`CREATE TABLE IF NOT EXISTS schema_versions (
+        version INTEGER PRIMARY KEY,
+        title TEXT NOT NULL,
+        applied_at BIGINT NOT NULL)`,
+    );
+  }
+  const found = await knownVersion(engine, steps.length);
+  for (const step of steps.slice(found)) {
+    await engine.migration(async (sql) => {
       // Checked again inside the transaction: another process may have been first.
       if ((await currentVersion(sql)) >= step.version) return;
       await step.apply(sql);
@@ -34,11 +43,7 @@ export async function requireMigrated(engine: Engine): Promise<void> {
 
 /** Throws Fault 500 for a database of a newer program. */
 async function knownVersion(engine: Engine, known: number): Promise<number> {
-  await engine.sql`CREATE TABLE IF NOT EXISTS schema_versions (
-    version INTEGER PRIMARY KEY,
-    title TEXT NOT NULL,
-    applied_at BIGINT NOT NULL)`;
-  const found = await currentVersion(engine.sql);
+  const found = (await engine.hasTable(VERSIONS)) ? await currentVersion(engine.sql) : 0;
   if (found > known) {
     throw new Fault(
       500,

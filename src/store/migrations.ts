@@ -438,4 +438,18 @@ export const migrations: readonly Migration[] = [
       await sql`ALTER TABLE sandboxes ADD COLUMN identity_tokens TEXT NOT NULL DEFAULT '{}'`;
     },
   },
+  {
+    version: 16,
+    title: "nodes",
+    async apply(sql) {
+      await sql`CREATE TABLE nodes (
+        identity TEXT PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        boot TEXT NOT NULL,
+        epoch BIGINT NOT NULL,
+        lease_until BIGINT NOT NULL,
+        version TEXT NOT NULL,
+        address TEXT)`;
+    },
+  },
 ];

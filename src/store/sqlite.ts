@@ -14,6 +14,7 @@ import {
   type Result,
   type Row,
   type Statement,
+  sqlPart,
   type Value,
 } from "./statement.ts";
 
@@ -56,6 +57,8 @@ class Sqlite implements Engine {
 
   readonly sql: Statement = this.#statementThat("machine");
   readonly quick: Statement = this.#statementThat("server");
+  readonly unguarded = this.sql;
+  readonly clock = sqlPart`CAST(unixepoch('subsec') * 1000 AS INTEGER)`;
 
   #statementThat(durability: Durability): Statement {
     return async (strings, ...values) => {
@@ -73,6 +76,18 @@ class Sqlite implements Engine {
       this.#writeAs(durability);
       return await this.#transact(work);
     });
+  }
+
+  migration<T>(work: (sql: Statement) => Promise<T>): Promise<T> {
+    return this.transaction(work);
+  }
+
+  async hasTable(name: string): Promise<boolean> {
+    return (await this.sql`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ${name}`).rows.length > 0;
+  }
+
+  guard(): never {
+    throw new Fault(500, "SQLite has one server, which needs no permission");
   }
 
   /** Sets the pragma only on a change: most transactions follow one of the same kind. */

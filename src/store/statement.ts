@@ -40,6 +40,14 @@ export interface Engine {
    * inside would deadlock.
    */
   transaction<T>(work: (sql: Statement) => Promise<T>, durability?: Durability): Promise<T>;
+  /** As `transaction`, for a change of tables: no other process changes tables meanwhile, and it may take long. */
+  migration<T>(work: (sql: Statement) => Promise<T>): Promise<T>;
+  hasTable(name: string): Promise<boolean>;
+  /** The clock of the database, in milliseconds since 1970: the same for all servers that use it. */
+  readonly clock: SqlPart;
+  /** Calls `check` before every statement and transaction from now on, except before those of `unguarded`. */
+  guard(check: () => void): void;
+  readonly unguarded: Statement;
   /** Reserves disk space, so that the store stays writable for a while when the disk is full. */
   makeRoom(): Promise<void>;
   close(): Promise<void>;

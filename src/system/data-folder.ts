@@ -114,6 +114,11 @@ export class DataFolder {
     return join(this.path, "store.sqlite");
   }
 
+  /** What belongs to this folder in another database than `storeFile`. */
+  get storeNote(): string {
+    return join(this.path, "store.json");
+  }
+
   get keyFile(): string {
     return join(this.path, "api-key");
   }

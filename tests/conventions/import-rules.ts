@@ -27,6 +27,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   store: list("contract base"),
 
+  fleet: list("contract base store"),
+
   blobs: list("contract base"),
 
   guest: list(`
@@ -192,15 +194,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     contract base builder/registry host control/budgets control/builds control/login control/templates edge
   `),
   "cli/server": list(`
-    contract contract/management contract/internal base store blobs system system/cgroup system/mount images/disk
+    contract contract/management contract/internal base store fleet blobs system system/cgroup system/mount images/disk
     builder/registry host setup tls control control/access control/secrets control/templates edge edge/front edge/routing
-    edge/splice edge/process metrics cli/prepare.ts cli/progress.ts cli/server-file.ts cli/settings
+    edge/splice edge/process metrics cli/folder-store.ts cli/prepare.ts cli/progress.ts cli/server-file.ts cli/settings
   `),
   "cli/commands": list(`
     contract contract/management base store guest/published-limits.ts system system/cgroup system/mount images/disk
     sandbox/pool host backup bundle setup setup/doctor tls control control/access control/audit control/builds
-    control/secrets control/templates control/views edge cli/admin-client.ts cli/iso-time.ts cli/prepare.ts cli/print-list.ts
-    cli/progress.ts cli/server-file.ts cli/with-store.ts cli/settings cli/server
+    control/secrets control/templates control/views edge cli/admin-client.ts cli/folder-store.ts cli/iso-time.ts cli/prepare.ts cli/progress.ts
+    cli/server-file.ts cli/with-store.ts cli/settings cli/server
   `),
 };
 

@@ -11,6 +11,7 @@ import { ownEnv } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
 import { replaceProcess } from "../../system/syscalls.ts";
+import { storeUrl } from "../folder-store.ts";
 import { requireRoot } from "../prepare.ts";
 import type { Config } from "../settings/config.ts";
 
@@ -25,6 +26,7 @@ export interface BackupOptions {
 
 export async function startBackup(config: Config, target: string, options: BackupOptions): Promise<number> {
   keptDays(options);
+  refusePostgres(config);
   await repositoryAt(config, target);
   if (!DataFolder.isAt(config.dataFolder)) throw new Fault(404, `there is no data folder at ${config.dataFolder}`);
   const namespace = new MountNamespace(new DataFolder(config.dataFolder));
@@ -49,6 +51,7 @@ function keptDays({ keep }: BackupOptions): number | undefined {
 }
 
 export async function startRestore(config: Config, target: string, id: string | undefined): Promise<number> {
+  refusePostgres(config);
   await repositoryAt(config, target);
   return continueAlone([], ["restore", "within", target, ...(id === undefined ? [] : ["--backup", id])]);
 }
@@ -59,6 +62,18 @@ export async function restoreInNamespace(config: Config, target: string, id: str
 
 export async function verify(config: Config, target: string): Promise<number> {
   return (await verifyBackups(await repositoryAt(config, target), say)) ? 0 : 1;
+}
+
+function refusePostgres(config: Config): void {
+  if (config.postgres === undefined) {
+    if (DataFolder.isAt(config.dataFolder)) storeUrl(config);
+    return;
+  }
+  throw new Fault(
+    422,
+    "backups of a store in Postgres are not supported yet. FIX: back up the database with pg_dump, and the data folder " +
+      "with it, as docs/postgres.md#backup says",
+  );
 }
 
 async function repositoryAt(config: Config, target: string): Promise<Repository> {

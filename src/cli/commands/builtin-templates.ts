@@ -11,6 +11,7 @@ import type { Build } from "../../store/builds.ts";
 import type { Store } from "../../store/store.ts";
 import type { TemplateOverview } from "../../store/templates.ts";
 import { DataFolder } from "../../system/data-folder.ts";
+import { hasStore } from "../folder-store.ts";
 import { prepare, requireRoot } from "../prepare.ts";
 import { Progress } from "../progress.ts";
 import { buildOf, builtinDefinition } from "../server/builtin-definitions.ts";
@@ -78,7 +79,7 @@ async function buildWithoutServer(config: Config, definition: TemplateDefinition
   const { name } = definition;
   await prepare(config, templateImageSteps(config.cacheFolder, config.debianMirror, definition));
   const services = { clock: systemClock, ids: createIds() };
-  const build = existsSync(new DataFolder(config.dataFolder).storeFile)
+  const build = hasStore(config)
     ? await withStore(config, (store) =>
         builtinBuild({ ...services, store }, builtinDefinition(config.cacheFolder, definition)),
       )

@@ -9,11 +9,15 @@ import { sharesMemory } from "../../control/templates/shared-memory.ts";
 import { examine } from "../../setup/doctor/doctor.ts";
 import { type Finding, findingLines } from "../../setup/doctor/finding.ts";
 import type { Team } from "../../store/people.ts";
-import { DataFolder } from "../../system/data-folder.ts";
+import { hasStore, type StoreSettings } from "../folder-store.ts";
 import { currentGuestFolder, requireRoot } from "../prepare.ts";
 import { SecretsKeyFile } from "../server/secrets-key-file.ts";
 import type { Config } from "../settings/config.ts";
 import { withStore } from "../with-store.ts";
+import { postgresFinding } from "./postgres-finding.ts";
+
+/** The store has an earlier version or another place, or Postgres is not available; `postgresFinding` says which. */
+const UNREAD: readonly number[] = [409, 503];
 
 export async function doctor(config: Config): Promise<number> {
   requireRoot();
@@ -35,7 +39,9 @@ export async function examineAndPrint(
   const sharedMemory = sharedMemoryOf(config, teams);
   const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc, memoryReserve };
   const secretsProblem = await secretsProblemOf(config);
-  const about = { ...machine, domain, certificate, privateNetworks, sharedMemory, secretsProblem };
+  const { postgres } = config;
+  const store = postgres && (() => postgresFinding(config, postgres));
+  const about = { ...machine, domain, certificate, privateNetworks, sharedMemory, secretsProblem, store };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) print(line);
@@ -61,10 +67,10 @@ export async function markExamined(
 }
 
 /** Returns none for a store of an earlier version: a running server may still use it. */
-export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: string) => void): Promise<Team[]> {
-  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [];
+export async function teamsOf(config: StoreSettings, onSkip: (why: string) => void): Promise<Team[]> {
+  if (!hasStore(config)) return [];
   return await withStore(config, (store) => store.people.teams()).catch((error: unknown) => {
-    if (!(error instanceof Fault) || error.status !== 409) throw error;
+    if (!(error instanceof Fault) || !UNREAD.includes(error.status)) throw error;
     onSkip(error.message);
     return [];
   });
@@ -72,12 +78,12 @@ export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: 
 
 /** Undefined also for a store of an earlier version, which has no secrets. */
 async function secretsProblemOf(config: Config): Promise<string | undefined> {
-  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return undefined;
+  if (!hasStore(config)) return undefined;
   const problem = withStore(config, (store) =>
     new SecretsKeys({ store, clock: systemClock, log: stderrLog }, new SecretsKeyFile(config)).problem(),
   );
   return await problem.catch((error: unknown) => {
-    if (!(error instanceof Fault) || error.status !== 409) throw error;
+    if (!(error instanceof Fault) || !UNREAD.includes(error.status)) throw error;
     return undefined;
   });
 }

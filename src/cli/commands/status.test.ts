@@ -10,6 +10,7 @@ const FOUND = {
   listen: "127.0.0.1:3000",
   tls: null,
   publicUrl: null,
+  postgres: null,
   metrics: null,
   sandboxes: { running: 3, paused: 2 },
   ready: 4,
@@ -40,6 +41,11 @@ test("the status shows the server, its sandboxes and the machine's resources", (
     "slots      4089 of 4096 free",
     "data       /var/lib/sandlot, 2.0 GiB of 100.0 GiB free",
   ]);
+});
+
+test("the status has the database, unless it is SQLite", () => {
+  const postgres = { database: "db.example.com:5432/sandlot", node: "one" };
+  expect(shown({ postgres } as never, 0).at(-1)).toBe("store      Postgres at db.example.com:5432/sandlot, as one");
 });
 
 test("the status of the service names it", () => {

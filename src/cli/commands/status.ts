@@ -35,7 +35,7 @@ async function servicePid(): Promise<number | undefined> {
 }
 
 export function statusText(found: ServerStatus, { isService, nowMs }: { isService: boolean; nowMs: number }): string {
-  const { listen, tls, publicUrl, memory, disk, dataDisk, slots } = found;
+  const { listen, tls, publicUrl, postgres, memory, disk, dataDisk, slots } = found;
   const urls = [`http://${listen}`, ...(tls === null ? [] : [`https://api.${tls}`]), publicUrl].filter(Boolean);
   const states = Object.entries(found.sandboxes).map(([state, count]) => `${count} ${state}`);
   const started = isService ? `service ${SERVICE}` : "started by hand";
@@ -49,6 +49,7 @@ export function statusText(found: ServerStatus, { isService, nowMs }: { isServic
     disk: left(disk.freeBytes, disk.totalBytes),
     slots: `${slots.free} of ${slots.total} free`,
     data: `${found.dataFolder}, ${left(dataDisk.freeBytes, dataDisk.totalBytes)}`,
+    ...(postgres === null ? {} : { store: `Postgres at ${postgres.database}, as ${postgres.node}` }),
   };
   return Object.entries(lines)
     .map(([name, text]) => `${name.padEnd(10)} ${text}`)

@@ -20,16 +20,16 @@ import { serveManagement } from "../../edge/management-server.ts";
 import type { EdgeOptions } from "../../edge/process/edge-processes.ts";
 import type { SpanReport } from "../../edge/process/span-reports.ts";
 import { TrustedProxies } from "../../edge/routing/client-address.ts";
+import type { Membership } from "../../fleet/membership.ts";
 import { Machine } from "../../host/machine.ts";
 import { traceHost } from "../../host/tracing.ts";
-import { prepareStoreFiles } from "../../images/disk/store-files.ts";
 import { serveMetrics } from "../../metrics/metrics-listener.ts";
 import { ServerMetrics } from "../../metrics/server-metrics.ts";
 import { SpanExporter } from "../../metrics/span-exporter.ts";
 import { BASE_IMAGE } from "../../setup/base-image.ts";
 import { applySettings, startMerging } from "../../setup/host-changes.ts";
 import { TemplateImages } from "../../setup/template-images.ts";
-import { openStore, type Store } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import { removeEdgeCgroups } from "../../system/cgroup/edge-memory.ts";
 import { memoryLeft } from "../../system/cgroup/memory-left.ts";
 import { detachTools } from "../../system/command.ts";
@@ -55,6 +55,7 @@ import { Listeners } from "./listeners.ts";
 import { parseOpenTelemetry } from "./open-telemetry.ts";
 import { RecentLines } from "./recent-lines.ts";
 import { SecretsKeyFile } from "./secrets-key-file.ts";
+import { openServerStore } from "./server-store.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
@@ -106,6 +107,7 @@ export async function serve(config: Config): Promise<number> {
   await spans?.stop();
   observed.metrics.close();
   await host.close();
+  await opened.membership?.close();
   await store.close();
   console.log("sandlot: stopped. Sandboxes keep running; the next start serves them again. `sandlot down` ends them.");
   return 0;
@@ -141,6 +143,7 @@ function recordSteps({ stepsFile }: Config, { cgroup }: DataFolder, spans: SpanE
 
 interface ServerData {
   store: Store;
+  membership: Membership | undefined;
   blobs: FolderBlobs;
   definitions: readonly BuiltinDefinition[];
   /** The key made at the first start, for the banner, if it is still kept. */
@@ -149,8 +152,7 @@ interface ServerData {
 
 /** The store, with the rows of a first start, and uploaded files. */
 async function openData(config: Config, data: DataFolder): Promise<ServerData> {
-  await prepareStoreFiles(data.storeFile);
-  const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
+  const { store, membership } = await openServerStore(config, data, log);
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
   const seeding = { store, ids: createIds(), clock: systemClock };
   const definitions = config.definitions.map((definition) => builtinDefinition(config.cacheFolder, definition));
@@ -161,7 +163,7 @@ async function openData(config: Config, data: DataFolder): Promise<ServerData> {
   requireTeams(config.sharedMemory, teams);
   if (config.runtime !== "crun") warnOfLimits(teams, log);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
-  return { store, blobs, definitions, apiKey };
+  return { store, membership, blobs, definitions, apiKey };
 }
 
 async function openHost(config: Config, data: DataFolder, files: FolderBlobs): Promise<Machine> {

@@ -9,7 +9,7 @@ import { EDGE_CONNECTIONS_DEFAULT } from "../../edge/edge.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
 import { withSecret } from "./oidc-settings.ts";
-import { SETTINGS, settingsBesideFile } from "./settings.ts";
+import { effectiveSettings, SETTINGS, settingsBesideFile } from "./settings.ts";
 
 const folder = folderOfFile("config");
 let files = 0;
@@ -33,6 +33,8 @@ test("none is the same as no value for the settings whose default it is, also ov
 test("without settings the documented defaults apply", () => {
   expect(loadConfig(none)).toEqual({
     dataFolder: "/var/lib/sandlot",
+    postgres: undefined,
+    nodeName: expect.stringMatching(/^[\w.-]+$/),
     cacheFolder: "/var/cache/sandlot",
     definitions: DEFINITIONS,
     templates: [],
@@ -288,6 +290,58 @@ test("settings beside the config file are those with another value", () => {
   };
   expect(settingsBesideFile(env)).toEqual(["SANDLOT_CONFIG", "SANDLOT_READY"]);
   expect(settingsBesideFile({ SANDLOT_DATA: "" })).toEqual([]);
+});
+
+describe("a store in Postgres", () => {
+  const store = (url: string) => loadConfig({ ...none, SANDLOT_STORE: url }).postgres;
+
+  test("has a user, a host and a database; the password may have any characters", () => {
+    const url = "postgres://sandlot:p%40s%2Fs%23@db.example.com/rows?sslmode=verify-full";
+    expect(store(url)).toEqual({ url, shown: "db.example.com:5432/rows", password: "p@s/s#", isExposed: false });
+    expect(store("postgresql://u@[::1]:6543/x")?.shown).toBe("[::1]:6543/x");
+    expect(loadConfig({ ...file('{ "store": "postgres://u@h/x", "node": "n-1" }') })).toMatchObject({
+      postgres: { shown: "h:5432/x" },
+      nodeName: "n-1",
+    });
+  });
+
+  test.each([
+    ["mysql://u:sesame@h/x", "must begin with postgres://"],
+    ["postgres://u:ses/ame@h/x", "is no valid URL; write special characters of the password in percent form"],
+    ["postgres://u:12/sesame@h/x", "has no user"],
+    ["postgres://u:sesame#1@h/x", "is no valid URL"],
+    ["postgres://u:sesame@h/x#y", "has a #"],
+    ["postgres://:sesame@h/x", "has no user"],
+    ["postgres://u:sesame@/x", "is no valid URL"],
+    ["postgres://u:sesame@h", "must have the name of one database"],
+    ["postgres://u:sesame@h/x/y", "must have the name of one database"],
+    ["postgres://u:sesame%zz@h/x", "has a % that begins no percent form"],
+    ["postgres://u:sesame@h/x?host=other", "may have no parameter but sslmode"],
+    ["postgres://u:sesame@h/x?sslmode=never", "must have as sslmode disable, prefer"],
+  ])("%s is rejected without its password", (url, problem) => {
+    const refusal = expect(() => store(url));
+    refusal.toThrow(`store ${problem}`);
+    refusal.not.toThrow(/sesame|ame@/);
+  });
+
+  test("is exposed on a network without encryption", () => {
+    const isExposed = (end: string) => store(`postgres://u:p@${end}`)?.isExposed;
+    expect(["db/x", "db/x?sslmode=prefer", "10.0.0.1/x"].map(isExposed)).toEqual([true, true, true]);
+    expect(["db/x?sslmode=require", "localhost/x", "127.0.0.1/x", "[::1]:5432/x"].map(isExposed)).toEqual(
+      Array(4).fill(false),
+    );
+  });
+
+  test("its password is not among the settings that are shown", () => {
+    const shown = effectiveSettings({ ...none, SANDLOT_STORE: "postgres://u:ses@me/7@h/x" });
+    expect(shown.SANDLOT_STORE).toEqual({ value: "postgres://u:…@h/x", isSet: true });
+  });
+
+  test("the name of the server is short and plain", () => {
+    for (const name of ["a b", "ä", "x".repeat(64)]) {
+      expect(() => loadConfig({ ...none, SANDLOT_NODE: name })).toThrow("node must be 1 to 63 letters");
+    }
+  });
 });
 
 describe("an issuer of logins", () => {

@@ -3,6 +3,7 @@
  * Unknown settings are rejected, so that a misspelt name never goes unnoticed. settings.ts has their names.
  */
 import { isIPv4 } from "node:net";
+import { hostname } from "node:os";
 import { DEFINITIONS } from "../../../templates/definitions.ts";
 import { TIME_FACTOR } from "../../base/time-factor.ts";
 import { type AllowedRegistry, parseRegistries } from "../../builder/registry/allowed-registries.ts";
@@ -19,10 +20,15 @@ import type { ConnectionLimits } from "../../edge/limits.ts";
 import type { SandboxQuotas } from "../../host/machine-parts.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
 import { type OidcIssuer, parseOidc } from "./oidc-settings.ts";
+import { type PostgresStore, parsePostgresUrl } from "./postgres-url.ts";
 import { CONFIG_FILE_VARIABLE, defaultOf, likeliest, SETTINGS, type SettingKey, settingValues } from "./settings.ts";
 
 export interface Config {
   dataFolder: string;
+  /** Undefined: SQLite in the data folder. */
+  postgres: PostgresStore | undefined;
+  /** Name of this server in Postgres. */
+  nodeName: string;
   cacheFolder: string;
   definitions: readonly TemplateDefinition[];
   /** Those to build before the server is ready. */
@@ -82,6 +88,7 @@ const VOLUMES_PER_SANDBOX_MAX = 64;
 const AUDIT_DAYS_MAX = 3_650;
 const MEMORY_RESERVE_MAX = 50;
 const IDENTITY_METADATA_MAX = 16;
+const NODE_NAME_MAX_CHARS = 63;
 const OVERCOMMIT = { min: 0.1, max: 100 } as const;
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
@@ -98,6 +105,8 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const [bandwidthMbit, diskMB] = [quota("bandwidthMbit"), quota("diskMBPerSecond")];
   return {
     dataFolder: absolute("data", value("data")),
+    postgres: parsePostgres(given("store")),
+    nodeName: parseNodeName(given("node")),
     cacheFolder: absolute("cache", value("cache")),
     definitions: DEFINITIONS,
     templates: parseTemplates(given("with") ?? ""),
@@ -261,6 +270,24 @@ function parseRuntimeName(text: string): RuntimeName {
 
 function parsePath(key: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : absolute(key, path);
+}
+
+function parsePostgres(text: string | undefined): PostgresStore | undefined {
+  return text === undefined ? undefined : parsePostgresUrl("store", text);
+}
+
+/** A host name that cannot be the default is shortened to what can. */
+function parseNodeName(given: string | undefined): string {
+  const name =
+    given ??
+    hostname()
+      .replaceAll(/[^\w.-]/g, "-")
+      .slice(0, NODE_NAME_MAX_CHARS);
+  if (/^[\w.-]+$/.test(name) && name.length <= NODE_NAME_MAX_CHARS) return name;
+  throw new Fault(
+    400,
+    `node must be 1 to ${NODE_NAME_MAX_CHARS} letters, digits, dots, dashes or underscores, not "${name}"`,
+  );
 }
 
 function parseResolver(text: string | undefined): string | undefined {

@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { nearest } from "../../base/nearest.ts";
 import { Fault } from "../../contract/fault.ts";
+import { withoutPassword } from "./postgres-url.ts";
 
 interface Setting {
   /** Name in the config file. */
@@ -16,6 +17,8 @@ interface Setting {
 /** Settings by environment variable. */
 export const SETTINGS = {
   SANDLOT_DATA: { key: "data", default: "/var/lib/sandlot" },
+  SANDLOT_STORE: { key: "store", default: "SQLite in SANDLOT_DATA" },
+  SANDLOT_NODE: { key: "node", default: "the host name" },
   SANDLOT_CACHE: { key: "cache", default: "/var/cache/sandlot" },
   SANDLOT_METRICS: { key: "metrics", default: "none" },
   SANDLOT_WITH: { key: "with", default: "none" },
@@ -105,14 +108,15 @@ export function defaultOf(key: SettingKey): string {
   return found(key)[1].default;
 }
 
-/** Each setting with its value and whether it is the default. */
+/** Each setting with its value, but no password, and whether it is the default. */
 export function effectiveSettings(
   env: Record<string, string | undefined>,
 ): Record<string, { value: string; isSet: boolean }> {
   const given = settingValues(env);
   const settings = Object.entries(SETTINGS).map(([variable, { key }]) => {
     const value = given(key);
-    return [variable, { value: value ?? defaultOf(key), isSet: value !== undefined }] as const;
+    const shown = key === "store" && value !== undefined ? withoutPassword(value) : value;
+    return [variable, { value: shown ?? defaultOf(key), isSet: value !== undefined }] as const;
   });
   return Object.fromEntries(settings);
 }

@@ -2,7 +2,7 @@
  * Calls between the server and an edge process: one JSON object per line, in both directions. A call begins when its
  * line arrives, so calls begin in order; results come in any order. A call without an id has no result.
  */
-import { Fault } from "../../contract/fault.ts";
+import { Fault, UncertainOutcome } from "../../contract/fault.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the arguments of any function.
 type Functions<T> = { [Name in keyof T]: (...args: any[]) => unknown };
@@ -97,8 +97,9 @@ export class Channel<Theirs extends Functions<Theirs>> {
 }
 
 function plain(thrown: unknown): PlainFault {
-  if (!(thrown instanceof Fault)) return { status: 500, message: String(thrown), headers: {} };
-  const { status, message, errorCode, headers } = thrown;
+  const fault = thrown instanceof UncertainOutcome ? Fault.from(thrown) : thrown;
+  if (!(fault instanceof Fault)) return { status: 500, message: String(fault), headers: {} };
+  const { status, message, errorCode, headers } = fault;
   return { status, message, headers, ...(errorCode !== undefined && { errorCode }) };
 }
 

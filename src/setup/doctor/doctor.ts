@@ -36,6 +36,7 @@ export function allChecks(options: DoctorOptions): Check[] {
     ...addressChecks(options),
     { name: "private networks", run: async () => privateNetworks(options) },
     { name: "secrets", run: async () => secrets(options) },
+    { name: "store", run: async () => (await options.store?.()) ?? ok("SQLite in the data folder") },
   ];
 }
 

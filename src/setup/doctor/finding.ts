@@ -26,6 +26,8 @@ export interface DoctorOptions {
   sharedMemory?: string | undefined;
   /** Why the secrets of teams cannot be used; undefined: they can. */
   secretsProblem?: string | undefined;
+  /** Examines the database; undefined: SQLite, which needs nothing. */
+  store?: (() => Promise<Finding>) | undefined;
   /** Private networks that are open, by the setting and by limits of teams. */
   privateNetworks?: readonly { whose: string; entries: readonly string[] }[];
 }

@@ -48,7 +48,17 @@ export async function postgresOfFile(programs: string): Promise<PostgresFixture>
   };
 }
 
-export async function startPostgres(programs: string): Promise<PostgresFixture> {
+/** A server of one's own, whose outages are the test's. */
+export interface PostgresServer extends PostgresFixture {
+  /** Ends it at once, as a crash does. */
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  /** It keeps its connections and answers nothing. */
+  freeze(): Promise<void>;
+  thaw(): Promise<void>;
+}
+
+export async function startPostgres(programs: string): Promise<PostgresServer> {
   const folder = await newDatabaseFolder("sandlot-postgres-", FREE_MIN_BYTES);
   const identity = await unprivilegedIdentity();
   if (identity.uid !== undefined && identity.gid !== undefined) await chown(folder, identity.uid, identity.gid);
@@ -62,20 +72,39 @@ export async function startPostgres(programs: string): Promise<PostgresFixture> 
 
   const port = freePort();
   const settings = Object.entries(SETTINGS).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const server = Bun.spawn(
-    [join(programs, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", String(port), "-k", folder, "-F", ...settings],
-    { ...identity, cwd: folder, stdout: "ignore", stderr: "pipe" },
-  );
-  await untilItSays(server.stderr, "ready to accept connections");
+  const start = async () => {
+    const started = Bun.spawn(
+      [join(programs, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", String(port), "-k", folder, "-F", ...settings],
+      { ...identity, cwd: folder, stdout: "ignore", stderr: "pipe" },
+    );
+    await untilItSays(started.stderr, "ready to accept connections");
+    return started;
+  };
+  let server = await start();
+  const stop = async () => {
+    server.kill("SIGQUIT");
+    await server.exited;
+  };
+  const signalAll = async (signal: "SIGSTOP" | "SIGCONT") => {
+    const children = await new Response(
+      Bun.spawn(["pgrep", "-P", String(server.pid)], { stdout: "pipe" }).stdout,
+    ).text();
+    for (const pid of [server.pid, ...children.split("\n").filter(Boolean).map(Number)]) process.kill(pid, signal);
+  };
   const address = `postgres://postgres@127.0.0.1:${port}`;
   await (await openStore(await newDatabase(address, EMPTY, MIGRATED), 0)).close();
   return {
     address,
     emptyDatabase: () => newDatabase(address, EMPTY),
     freshDatabase: () => newDatabase(address, MIGRATED),
+    stop,
+    async start() {
+      server = await start();
+    },
+    freeze: () => signalAll("SIGSTOP"),
+    thaw: () => signalAll("SIGCONT"),
     async [Symbol.asyncDispose]() {
-      server.kill("SIGQUIT");
-      await server.exited;
+      await stop();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -12,6 +12,7 @@ import { attempt, run } from "../../../system/command.ts";
 import { DataFolder } from "../../../system/data-folder.ts";
 import { Toolbox } from "../../../system/toolbox.ts";
 import { adminCall } from "../../admin-client.ts";
+import { hasStore } from "../../folder-store.ts";
 import { requireRoot } from "../../prepare.ts";
 import type { AdminSandbox } from "../../server/admin/server-status.ts";
 import type { Config } from "../../settings/config.ts";
@@ -137,7 +138,8 @@ async function secretsOf(config: Config): Promise<string[]> {
   if (!DataFolder.isAt(config.dataFolder)) return [];
   const data = new DataFolder(config.dataFolder);
   const own = existsSync(data.keyFile) ? [readFileSync(data.keyFile, "utf8").trim()] : [];
-  if (!existsSync(data.storeFile)) return own;
+  if (config.postgres !== undefined) own.push(config.postgres.password);
+  if (!hasStore(config)) return own;
   const stored = await withStore(config, async ({ sandboxes, builds, webhooks }) => {
     const { certain, possible } = await sandboxes.secrets(SECRET_ROWS_MAX);
     const likely = likelySecrets(possible.concat(await builds.variables(SECRET_ROWS_MAX)));

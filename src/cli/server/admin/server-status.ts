@@ -29,6 +29,8 @@ export interface ServerStatus {
   pid: number;
   startedAt: string;
   dataFolder: string;
+  /** The database in Postgres and the name of this server in it. Null: SQLite. */
+  postgres: { database: string; node: string } | null;
   /** Address of plain HTTP, `host:port`. */
   listen: string;
   /** Domain of the TLS listener, if there is one. */
@@ -90,6 +92,7 @@ async function serverStatus(operated: ServerParts, tls: TlsAddresses | undefined
     pid: process.pid,
     startedAt: new Date(performance.timeOrigin).toISOString(),
     dataFolder: config.dataFolder,
+    postgres: config.postgres === undefined ? null : { database: config.postgres.shown, node: config.nodeName },
     listen: formatAddress(config.listen),
     tls: tls?.domain ?? null,
     publicUrl: config.addresses.publicUrl ?? null,

@@ -3,7 +3,7 @@ import { chmodSync, chownSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { boundedLines } from "../../../base/bounded-lines.ts";
-import { sendTo } from "../../../base/program-input.ts";
+import { writeToStdin } from "../../../base/program-stdin.ts";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../../edge/limits.ts";
 import { type EdgeOptions, EdgeProcesses } from "../../../edge/process/edge-processes.ts";
 import type { StartedProcess } from "../../../edge/process/process-handle.ts";
@@ -81,7 +81,7 @@ function spawnEdgeProcess(program: string, uid: number, log: EdgeLog): StartedPr
     lines: boundedLines(child.stdout, EDGE_PROCESS_LINE_MAX_BYTES),
     send(line) {
       // Rejected when the process is ending; its successor gets everything again.
-      void sendTo(child.stdin, line).catch(() => undefined);
+      void writeToStdin(child.stdin, line).catch(() => undefined);
     },
     kill: () => child.kill("SIGKILL"),
     exited: child.exited.then(() => `${child.signalCode ?? `exit code ${child.exitCode}`}`),
