@@ -6,7 +6,7 @@ import { LONG } from "../base/testing/long.ts";
 import { Fault } from "../contract/fault.ts";
 import { FakeHost } from "../host/testing/fake-host.ts";
 import type { Store } from "../store/store.ts";
-import { bothEngines } from "../store/testing/engines.ts";
+import { enginesOfControl } from "../store/testing/engines.ts";
 import { addMember, createTeam, teamNamed, userNamed } from "./access/people.ts";
 import { AUDIT_WRITTEN_EVERY_MS } from "./audit/audit.ts";
 import { TEAM_DELETION_RETRY_MIN_MS } from "./team-deletion.ts";
@@ -380,7 +380,7 @@ describe("a server that is killed", () => {
   });
 });
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, fresh } of enginesOfControl()) {
   test.skipIf(missing)(`${title}: a team with something of everything is removed`, async () => {
     await using other = await ControlFixture.open(new FakeHost(), await fresh());
     const tenant = await makeTenant(other, "green");

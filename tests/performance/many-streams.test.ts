@@ -7,7 +7,7 @@ import { startListening } from "../support/listening.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 
-const server = serverOfFile("many-streams");
+const server = serverOfFile("many-streams", { SANDLOT_READY: "0" });
 const STREAMS = 600;
 const sockets: Socket[] = [];
 afterAll(() => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { until } from "../../base/testing/until.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
-import { bothEngines } from "../../store/testing/engines.ts";
+import { enginesOfControl } from "../../store/testing/engines.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import {
   DELIVERIES_PER_TEAM_AT_ONCE,
@@ -41,7 +41,7 @@ const CREATED = "sandbox.lifecycle.created";
 const KILLED = "sandbox.lifecycle.killed";
 const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED, KILLED], signatureSecret: "s3cret" };
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, fresh } of enginesOfControl()) {
   describe.skipIf(missing)(title, () => {
     let fixture: ControlFixture;
     beforeEach(async () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { Background } from "../../base/background.ts";
 import { systemClock } from "../../base/clock.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
-import { bothEngines } from "../../store/testing/engines.ts";
+import { enginesOfControl } from "../../store/testing/engines.ts";
 import type { Ids } from "../ids.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { SandboxEventRecord } from "./sandbox-event-record.ts";
@@ -12,7 +12,7 @@ import type { ActivityChange } from "./team-activity.ts";
 const CREATED = "sandbox.lifecycle.created";
 const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 };
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, fresh } of enginesOfControl()) {
   describe.skipIf(missing)(title, () => {
     // Guards against a lost reply that stops the events and webhooks of all teams.
     test("a retried event is recorded once, reported once, and delays nothing", async () => {

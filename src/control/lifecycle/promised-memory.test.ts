@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
-import { bothEngines } from "../../store/testing/engines.ts";
+import { enginesOfControl } from "../../store/testing/engines.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 import { callsOfTeam, errorsIn, sandboxesIn } from "../testing/team-calls.ts";
 
@@ -10,7 +10,7 @@ let fixture: ControlFixture;
 const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => fixture);
 const counter = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
 
-describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
+describe.each(enginesOfControl())("on $title", ({ missing, fresh }) => {
   describe.skipIf(missing)("a machine that may promise 4.5 GiB", () => {
     beforeEach(async () => {
       fixture = await ControlFixture.open(new FakeHost(), await fresh());

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { Sandbox, SandboxState } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
-import { bothEngines } from "../../store/testing/engines.ts";
+import { enginesOfControl } from "../../store/testing/engines.ts";
 import { aSandbox, NOW, template } from "../../store/testing/rows.ts";
 import { shownState, statusOf } from "./sandbox-status.ts";
 
@@ -28,7 +28,7 @@ function everyRow(): Sandbox[] {
   return rows;
 }
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, fresh } of enginesOfControl()) {
   describe.skipIf(missing)(title, () => {
     let store: Store;
     const rows = everyRow();

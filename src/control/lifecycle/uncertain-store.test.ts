@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
-import { bothEngines } from "../../store/testing/engines.ts";
+import { enginesOfControl } from "../../store/testing/engines.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
@@ -55,7 +55,7 @@ const cannot = async () => {
   throw new Fault(422, "cannot be kept");
 };
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, fresh } of enginesOfControl()) {
   describe.skipIf(missing)(title, () => {
     const opened = async () => ControlFixture.open(new FakeHost(), await fresh());
 

@@ -29,7 +29,9 @@ beforeEach(async () => {
 afterEach(() => fixture[Symbol.asyncDispose]());
 
 const user = () => userNamed(fixture.store, EMAIL);
-const withPassword = async () => setPassword(fixture, await user(), PASSWORD);
+/** Hashed with little work, which checking it then takes too. */
+const HASH = Bun.password.hashSync(PASSWORD, { algorithm: "argon2id", memoryCost: 8, timeCost: 1 });
+const withPassword = async () => fixture.store.logins.setPassword((await user()).id, HASH, fixture.clock.now());
 const token = async () => (await createAccessToken(fixture, { userId: (await user()).id, name: "t" })).secret;
 
 /** The tokens that the CLI would get. */

@@ -1,7 +1,7 @@
 /** Volumes when the store reports a failure although it has written, as after a lost connection. */
 import { describe, expect, test } from "bun:test";
 import { FakeHost } from "../../host/testing/fake-host.ts";
-import { bothEngines } from "../../store/testing/engines.ts";
+import { enginesOfControl } from "../../store/testing/engines.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
 /** The next transaction is made, but its reply is lost. */
@@ -14,7 +14,7 @@ function loseReply({ store }: ControlFixture): void {
   };
 }
 
-for (const { title, missing, fresh } of bothEngines()) {
+for (const { title, missing, fresh } of enginesOfControl()) {
   describe.skipIf(missing)(title, () => {
     // Guards against a name that stays taken until the next start.
     test("a volume whose creation failed can be created again", async () => {

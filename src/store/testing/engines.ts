@@ -1,6 +1,7 @@
-/** For tests that run on both SQLite and Postgres. Call it once at the top of a file; it cleans up after the file. */
+/** For tests that run on SQLite and Postgres. Call one of these once at the top of a file; it cleans up after the file. */
 import { afterAll, beforeAll } from "bun:test";
 import { rm } from "node:fs/promises";
+import { LONG } from "../../base/testing/long.ts";
 import { newDatabaseFolder } from "./database-folder.ts";
 import { type PostgresFixture, postgresOfFile, postgresPrograms } from "./postgres.ts";
 
@@ -15,21 +16,35 @@ interface EngineUnderTest {
   fresh(): Promise<string>;
 }
 
+/**
+ * SQLite, and Postgres in long runs: for tests of what control does with any store. The tests of the store, of races and
+ * of control on Postgres (`control/postgres.test.ts`) always use both.
+ */
+export function enginesOfControl(): EngineUnderTest[] {
+  return engines(LONG);
+}
+
 export function bothEngines(): EngineUnderTest[] {
+  return engines(true);
+}
+
+function engines(withPostgres: boolean): EngineUnderTest[] {
   let folder: string;
   let postgres: PostgresFixture | undefined;
   let files = 0;
   beforeAll(async () => {
     folder = await newDatabaseFolder("sandlot-engines-");
-    if (postgresPrograms !== undefined) postgres = await postgresOfFile(postgresPrograms);
+    if (withPostgres && postgresPrograms !== undefined) postgres = await postgresOfFile(postgresPrograms);
   });
   afterAll(async () => {
     await postgres?.[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true });
   });
   const newFile = async () => `sqlite://${folder}/${++files}.db`;
+  const sqlite = { name: "sqlite", title: "SQLite", missing: false, empty: newFile, fresh: newFile } as const;
+  if (!withPostgres) return [sqlite];
   return [
-    { name: "sqlite", title: "SQLite", missing: false, empty: newFile, fresh: newFile },
+    sqlite,
     {
       name: "postgres",
       title: postgresPrograms ? "Postgres" : "Postgres (not run: its server programs are not on this machine)",

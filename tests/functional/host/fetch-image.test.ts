@@ -373,7 +373,7 @@ describe("hostile layers", () => {
 
   test("without an end fill only their own disk", async () => {
     // Packed, a few hundred kilobytes: archives of zeros behind each other are one archive.
-    const zeros = Array.from({ length: 32 }, () => gzipSync(Buffer.alloc(16 * MEBIBYTE)));
+    const zeros = Array.from({ length: 32 }).fill(gzipSync(Buffer.alloc(16 * MEBIBYTE))) as Buffer[];
     const [header] = [tar([{ name: "bomb", content: "", claimedSize: 512 * MEBIBYTE }]).subarray(0, 512)];
     const packed = new Uint8Array(Buffer.concat([gzipSync(header), ...zeros]));
     await push(good.url, "hostile/bomb", "1", ociImage({ layers: [{ packed }] }));

@@ -29,7 +29,7 @@ beforeAll(async () => {
   const made = await sandlotTls(folder);
   output = made.stdout;
   expect([made.exitCode, made.stderr]).toEqual([0, ""]);
-  server = await startServer(folder);
+  server = await startServer(folder, { SANDLOT_READY: "0" });
   serving = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
   await startService(serving, "web-service", WEB);
   await startService(serving, "websocket-echo", SOCKET, "127.0.0.1");

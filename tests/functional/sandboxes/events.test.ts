@@ -12,7 +12,7 @@ const KILLED = "sandbox.lifecycle.killed";
 const SECRET = "between the two of us";
 
 /** A server that sends webhooks to private addresses: the receivers are on this machine. */
-const SETTINGS = { SANDLOT_WEBHOOKS_INSIDE: "allow" };
+const SETTINGS = { SANDLOT_READY: "0", SANDLOT_WEBHOOKS_INSIDE: "allow" };
 const folder = foldersOfFile()("events");
 const guarding = sharedServer();
 let trusting: TestServer;

@@ -116,14 +116,15 @@ timed("a log outlives its sandbox and has the reason of its end", async () => {
 });
 
 test("events during a restart of the server are in the log once", async () => {
+  const settings = { SANDLOT_READY: "0" };
   const folder = folderNamed("logs-restart");
-  const first = await startServer(folder);
+  const first = await startServer(folder, settings);
   const sandbox = await Sandbox.create(first.options);
   await sandbox.commands.run("true # before-the-crash");
   await sandbox.commands.run("for n in 1 2 3; do sleep 0.3; done # across-the-crash", { background: true });
   await logWith(sandbox.sandboxId, has({ event_type: "process_start", command: "across-the-crash" }), first);
   await first.crash();
-  const second = await startServer(folder);
+  const second = await startServer(folder, settings);
   const log = await logWith(sandbox.sandboxId, has({ event_type: "process_end", command: "across-the-crash" }), second);
   for (const command of ["before-the-crash", "across-the-crash"]) {
     const reported = log.filter(({ fields }) => fields.command?.includes(command));

@@ -6,7 +6,7 @@ import { attempt } from "../../../src/system/command.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
-const server = serverOfFile("team-limits");
+const server = serverOfFile("team-limits", { SANDLOT_READY: "0" });
 
 async function limits(...args: string[]): Promise<string> {
   const command = [process.execPath, MAIN, "limits", ...args];

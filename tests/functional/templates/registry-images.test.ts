@@ -15,6 +15,7 @@ import { startRegistry } from "../../support/services/registry.ts";
 
 const PORT = 5010;
 const server = serverOfFile("registry-images", {
+  SANDLOT_READY: "0",
   SANDLOT_REGISTRIES: `http://${OUTSIDE}:${PORT}`,
   SANDLOT_IMAGES: "example.test/own=template:small",
 });
