@@ -6,6 +6,15 @@ const ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
 /** Owners by number, and every attribute, as they were. */
 const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
 
+/**
+ * Options for archives of equal trees to be equal, byte for byte. Otherwise headers have the times of the last read and
+ * of the last change of attributes; and names of headers, also of files with holes, have the pid of tar.
+ */
+export const REPEATABLE: readonly string[] = [
+  "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
+  "--sparse-version=0.0",
+];
+
 /** Packs these names of a folder, to standard output unless `options` name a file. */
 export function packing(folder: string, names: readonly string[], options: readonly string[] = []): string[] {
   return [...TAR, ...ATTRIBUTES, ...options, `--directory=${folder}`, "--", ...names];
