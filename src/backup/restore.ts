@@ -5,10 +5,11 @@ import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { cachedImages, noteImage } from "../images/cached-images.ts";
 import { Disks } from "../images/disk/disks.ts";
-import { EXT4_MOUNT } from "../images/disk/prototypes.ts";
+import { removeOverlayOrigin } from "../images/disk/overlay-origin.ts";
 import { cachedGuests } from "../images/guest-folders.ts";
 import { belowFile } from "../images/image-folder.ts";
 import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
+import { withCacheFolder } from "../sandbox/checkpoint/manifest.ts";
 import { VOLUME_FACTS } from "../sandbox/volume/volume-disks.ts";
 import { makeImage, mountImage, volumeFacts, volumeImage } from "../sandbox/volume/volume-image.ts";
 import { STORE_VERSION } from "../store/copy.ts";
@@ -29,7 +30,6 @@ import {
   STAGING_MOUNT,
   STORE,
 } from "./contents.ts";
-import { removeOverlayOrigin } from "./overlay-origin.ts";
 import { unpackDisk } from "./packed-disk.ts";
 import type { Repository } from "./repository.ts";
 import { endOf, restoreTree } from "./tree.ts";
@@ -186,22 +186,11 @@ class Restore {
     const { disk, manifest } = checkpointFolder(folder);
     unpackDisk(`${disk}.packed`, disk);
     for (const file of [`${disk}.packed`, `${disk}.packed.parts`]) rmSync(file);
-    await this.#whileMounted(disk, removeOverlayOrigin);
-    // The guest's folder is named by its path.
-    const [from, to] = [this.contents.cacheFolder, this.place.cacheFolder].map((path) => JSON.stringify(`${path}/`));
-    const text = readFileSync(manifest, "utf8").replaceAll(from?.slice(0, -1) ?? "", to?.slice(0, -1) ?? "");
-    writeFileSync(manifest, text, { mode: 0o600 });
-  }
-
-  async #whileMounted(image: string, use: (folder: string) => Promise<void>): Promise<void> {
     const target = join(this.#stage, "disk");
     mkdirSync(target, { recursive: true });
-    await this.mounts.do({ kind: "loop", image, target, type: "ext4", options: EXT4_MOUNT });
-    try {
-      await use(target);
-    } finally {
-      await unmount(target, { timeoutMs: SYNC_MS });
-    }
+    await removeOverlayOrigin(this.mounts, disk, target);
+    const text = withCacheFolder(readFileSync(manifest, "utf8"), this.contents.cacheFolder, this.place.cacheFolder);
+    writeFileSync(manifest, text, { mode: 0o600 });
   }
 
   async restoreImages(): Promise<void> {

@@ -5,12 +5,10 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { attempt } from "../system/command.ts";
+import { packing, unpacking } from "../system/tar-arguments.ts";
 import { PART_FILE } from "./contents.ts";
 import type { Repository, Saved } from "./repository.ts";
 
-/** Sorted names, numeric owners and one header format: unchanged files then give unchanged bytes. */
-const TAR = ["tar", "--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--one-file-system"];
-const ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
 /**
  * tar ends with 1 if a file changed while it was read, which is to be expected in a volume. Its exit code is written to
  * a file: restic does not tell whether tar has failed, or restic itself.
@@ -19,8 +17,6 @@ const ALLOW_CHANGES = '"$@"; code=$?; echo $code > "$0"; [ $code -le 1 ]';
 /** Higher exit codes are those of signals. */
 const TAR_FAILED = 2;
 const SIGPIPE_EXIT = 128 + 13;
-/** Owners by number, and every attribute, as they were. */
-const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
 /** tar then prints a dot for each ten mebibytes. */
 const UNTAR_PROGRESS = ["--checkpoint=1024", "--checkpoint-action=dot"];
 /** tar's exit code when it could not write some files. */
@@ -63,15 +59,11 @@ export async function restoreTree(
   snapshot: string,
   folder: string,
 ): Promise<string | undefined> {
-  const tar = [...UNTAR, ...ATTRIBUTES, ...UNTAR_PROGRESS, `--directory=${folder}`];
+  const tar = [...unpacking(folder), ...UNTAR_PROGRESS];
   const { exitCode, stderr } = await repository.pipe(snapshot, PART_FILE, tar);
   if (exitCode === 0) return undefined;
   if (exitCode === SOME_FILES && !OF_MACHINE.test(stderr)) return endOf(stderr.trim());
   throw new Fault(500, `tar ended with exit code ${exitCode} in ${folder} and said: ${endOf(stderr.trim())}`);
-}
-
-function packing(folder: string, names: readonly string[]): string[] {
-  return [...TAR, ...ATTRIBUTES, `--directory=${folder}`, "--", ...names];
 }
 
 /** Tools may name a path of any length before the reason. */

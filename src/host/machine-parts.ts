@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { stderrLog } from "../base/log.ts";
+import type { Blobs } from "../blobs/blobs.ts";
 import type { BuildOptions } from "../builder/open-builds.ts";
 import type { RuntimeName } from "../contract/internal/host.ts";
 import { DnsRelay } from "../egress/dns-relay.ts";
@@ -29,6 +30,7 @@ import { raiseUserLimits } from "../system/user-limits.ts";
 import { RuleAuthority } from "../tls/rule-authority.ts";
 import { trustedRoots } from "../tls/trusted-roots.ts";
 import type { Ksmd } from "./ksmd.ts";
+import { Transfers } from "./transfer/transfers.ts";
 
 export interface MachineOptions extends BuildOptions {
   data: DataFolder;
@@ -52,6 +54,8 @@ export interface MachineOptions extends BuildOptions {
   endWithinMs?: number;
   /** Merges pages of sandboxes that share memory. Absent: nothing does. */
   ksmd?: Ksmd;
+  /** Blobs that other machines reach as well. Absent: no sandbox is exported or imported. */
+  sharedBlobs?: Blobs;
   /** The runsc program to use instead of the one in the cache folder. */
   runsc?: string | undefined;
 }
@@ -104,6 +108,17 @@ export async function openParts(options: MachineOptions) {
   const images = await Images.open(cacheFolder, disks, systemClock, cachedImages(cacheFolder, data));
   // Held for as long as the server runs, whatever its sandboxes and builds use.
   if (options.ownImage !== undefined) images.hold(options.ownImage);
+  const transfers =
+    options.sharedBlobs &&
+    (await Transfers.open({
+      data,
+      cacheFolder,
+      checkpoints,
+      images,
+      disks,
+      blobs: options.sharedBlobs,
+      mismatch: (memory) => runtimes.of(memory.wall).mismatch(memory),
+    }));
   const volumes = await Volumes.open(data, mounts);
   const content = new VolumeContentProcesses(volumes, join(data.runFolder, "volume-content"));
   return {
@@ -115,6 +130,7 @@ export async function openParts(options: MachineOptions) {
     dns,
     checkpoints,
     images,
+    transfers,
     volumes,
     content,
     guests,

@@ -49,6 +49,7 @@ import { guestUses, imageUses } from "./guest-uses.ts";
 import { KsmdControl } from "./ksmd.ts";
 import { type MachineOptions, type MachineParts, openParts } from "./machine-parts.ts";
 import { TemplateSandboxes } from "./template-sandboxes.ts";
+import type { Transfers } from "./transfer/transfers.ts";
 
 export type { MachineOptions } from "./machine-parts.ts";
 
@@ -207,6 +208,16 @@ export class Machine implements Host {
   async removeCheckpoint(name: string): Promise<void> {
     this.#pool.forget(({ checkpoint }) => checkpoint === name);
     await this.parts.checkpoints.remove(name);
+  }
+
+  /** As `Transfers.export`. A running sandbox has no checkpoint that is complete. */
+  async exportCheckpoint(name: string): Promise<string> {
+    return await this.#requireTransfers().export(name);
+  }
+
+  /** As `Transfers.import`. */
+  async importCheckpoint(digest: string): Promise<string> {
+    return await this.#requireTransfers().import(digest);
   }
 
   async destroy(id: string): Promise<void> {
@@ -379,6 +390,12 @@ export class Machine implements Host {
     await this.#endings
       .end(leftovers)
       .catch((error) => logFailure("a sandbox that did not start could not be removed", error, leftovers.id));
+  }
+
+  #requireTransfers(): Transfers {
+    const { transfers } = this.parts;
+    if (transfers === undefined) throw new Fault(500, "this machine shares no blobs with others");
+    return transfers;
   }
 
   /** Never throws: without trust, requests to names with rules fail, and the rules still apply. */

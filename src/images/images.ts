@@ -49,6 +49,15 @@ interface ImageFacts {
   bytes: number;
 }
 
+/** An image of a stack, with the folder that has all of it. */
+interface StackedImage {
+  name: string;
+  /** In the cache folder, or made by a build. */
+  kind: "cached" | "built";
+  below: string | null;
+  folder: string;
+}
+
 interface NewImage {
   /** The image that the build started from; null: none. */
   parent: string | null;
@@ -118,6 +127,22 @@ export class Images {
     return lowers;
   }
 
+  /** The image and those below it, topmost first. Throws Fault 404 when one is not on this machine. */
+  stackOf(name: string): StackedImage[] {
+    const stack: StackedImage[] = [];
+    this.require(name);
+    for (let at: string | null = name; at !== null; at = stack.at(-1)?.below ?? null) {
+      if (this.#isBuiltIn(at)) {
+        const below = imageBelow(this.cacheFolder, at);
+        stack.push({ name: at, kind: "cached", below, folder: imageFolder(this.cacheFolder, at) });
+      } else {
+        const below = this.#factsOf(at)?.parent ?? null;
+        stack.push({ name: at, kind: "built", below, folder: join(this.#folder, at) });
+      }
+    }
+    return stack;
+  }
+
   /** Throws Fault 404 when the image, or one below it, is not on this machine. */
   require(name: string): void {
     this.lowersOf(name);
@@ -148,21 +173,37 @@ export class Images {
     using _parent = parent === null ? undefined : this.hold(parent);
     if (parent !== null) this.requireStackable(parent);
     if (this.has(name)) throw new Fault(409, `there is an image "${name}" already`);
+    await this.#make(
+      name,
+      async (unfinished) => {
+        const layer = join(unfinished, "layer");
+        const lowers = parent === null ? [] : this.lowersOf(parent);
+        const ids = await copyUpper(this.disks, { disk, folder, lowers, target: layer, scratch: unfinished, signal });
+        const facts: ImageFacts = {
+          format: IMAGE_FORMAT,
+          parent,
+          ids,
+          createdAt: new Date(this.clock.now()).toISOString(),
+          bytes: await bytesOf(layer),
+        };
+        writeFileSync(join(unfinished, "image.json"), JSON.stringify(facts), { mode: 0o600 });
+      },
+      signal,
+    );
+  }
+
+  /** Makes an image of the folder of one that another machine has. When it throws, nothing is left. */
+  async install(name: string, fill: (folder: string) => Promise<void>): Promise<void> {
+    using _image = this.hold(name);
+    await this.#make(name, fill);
+  }
+
+  async #make(name: string, fill: (unfinished: string) => Promise<void>, signal?: AbortSignal): Promise<void> {
     const unfinished = join(this.#folder, named(name) + UNFINISHED);
     // A concurrent call with this name fails here.
     mkdirSync(unfinished, { mode: 0o700 });
     try {
-      const layer = join(unfinished, "layer");
-      const lowers = parent === null ? [] : this.lowersOf(parent);
-      const ids = await copyUpper(this.disks, { disk, folder, lowers, target: layer, scratch: unfinished, signal });
-      const facts: ImageFacts = {
-        format: IMAGE_FORMAT,
-        parent,
-        ids,
-        createdAt: new Date(this.clock.now()).toISOString(),
-        bytes: await bytesOf(layer),
-      };
-      writeFileSync(join(unfinished, "image.json"), JSON.stringify(facts), { mode: 0o600 });
+      await fill(unfinished);
       // One sync of the filesystem is cheaper than one for each of perhaps a hundred thousand files.
       await run(["sync", "--file-system", unfinished], { timeoutMs: IMAGE_SYNC_MS });
       signal?.throwIfAborted();

@@ -102,8 +102,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
 
   host: list(`
-    contract contract/runtime contract/internal base system system/cgroup system/mount system/net images images/disk
-    egress sandbox sandbox/network sandbox/checkpoint sandbox/guest-link sandbox/runtime sandbox/runtime/crun
+    contract contract/runtime contract/internal base blobs/blobs.ts system system/cgroup system/mount system/net images
+    images/disk egress sandbox sandbox/network sandbox/checkpoint sandbox/guest-link sandbox/runtime sandbox/runtime/crun
     sandbox/runtime/runsc sandbox/volume sandbox/pool builder builder/registry tls
   `),
 

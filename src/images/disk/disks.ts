@@ -135,6 +135,11 @@ export class Disks {
     return join(this.#pool, "backup");
   }
 
+  /** Sandboxes on their way from or to another machine. */
+  get transferFolder(): string {
+    return join(this.#pool, "transfer");
+  }
+
   /** Finished builds, on the same filesystem, whose free space is checked here. */
   get imagesFolder(): string {
     return join(this.#pool, "images");

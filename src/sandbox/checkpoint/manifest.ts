@@ -46,6 +46,12 @@ export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
     .map(({ inside, outside }) => ({ volume: outside.slice(VOLUME.length), path: inside }));
 }
 
+/** The text of a manifest for a machine with another cache folder. It names files of the guest by their paths. */
+export function withCacheFolder(manifest: string, from: string, to: string): string {
+  const [before, after] = [from, to].map((path) => JSON.stringify(`${path}/`).slice(0, -1));
+  return manifest.replaceAll(before ?? "", () => after ?? "");
+}
+
 /** Throws Fault 422 with the reason why the memory does not fit. In all cases `memory: false` still works. */
 export function requireFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick<Runtime, "mismatch">): void {
   const reason = otherRuntime(memory, name) ?? runtime.mismatch(memory) ?? guestGone(memory);

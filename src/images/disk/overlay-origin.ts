@@ -5,17 +5,30 @@
  */
 import { closeSync, constants, lstatSync, openSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { run } from "../system/command.ts";
-import { removeAttribute } from "../system/syscalls.ts";
+import { scaled } from "../../base/time-factor.ts";
+import { run } from "../../system/command.ts";
+import type { Mounts } from "../../system/mount/mounts.ts";
+import { unmount } from "../../system/mount/unmount.ts";
+import { removeAttribute } from "../../system/syscalls.ts";
+import { EXT4_MOUNT } from "./prototypes.ts";
 
 const ORIGIN_ATTRIBUTES = ["origin", "nlink", "impure", "uuid"].map((name) => `trusted.overlay.${name}`);
 const INDEX_REMOVE_MS = 600_000;
+const UNMOUNT_MS = scaled(600_000);
 
-/** `disk` is the folder of a mounted disk on which all names of changed files are written. */
-export async function removeOverlayOrigin(disk: string): Promise<void> {
-  removeAttributesBelow(Buffer.from(join(disk, "upper")));
-  const index = join(disk, "work/index");
-  await run(["rm", "--recursive", "--force", "--one-file-system", "--", index], { timeoutMs: INDEX_REMOVE_MS });
+/**
+ * `image` is the file of a disk that nothing uses and on which all names of changed files are written. It is mounted at
+ * the folder `target` meanwhile.
+ */
+export async function removeOverlayOrigin(mounts: Mounts, image: string, target: string): Promise<void> {
+  await mounts.do({ kind: "loop", image, target, type: "ext4", options: EXT4_MOUNT });
+  try {
+    removeAttributesBelow(Buffer.from(join(target, "upper")));
+    const index = join(target, "work/index");
+    await run(["rm", "--recursive", "--force", "--one-file-system", "--", index], { timeoutMs: INDEX_REMOVE_MS });
+  } finally {
+    await unmount(target, { timeoutMs: UNMOUNT_MS });
+  }
 }
 
 /** A tenant may have nested folders more deeply than the kernel takes in one path, so each is opened from the last. */
