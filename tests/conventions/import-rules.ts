@@ -201,8 +201,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands": list(`
     contract contract/management base store guest/published-limits.ts system system/cgroup system/mount images/disk
     sandbox/pool host backup bundle setup setup/doctor tls control control/access control/audit control/builds
-    control/secrets control/templates control/views edge cli/admin-client.ts cli/folder-store.ts cli/iso-time.ts cli/prepare.ts cli/progress.ts
-    cli/server-file.ts cli/with-store.ts cli/settings cli/server
+    control/secrets control/templates control/views edge cli/admin-client.ts cli/folder-store.ts cli/iso-time.ts
+    cli/prepare.ts cli/print-list.ts cli/progress.ts cli/server-file.ts cli/with-store.ts cli/settings cli/server
   `),
 };
 
