@@ -447,8 +447,8 @@ const WRITTEN_BY = ", by sandlot ";
 
 /** Migrates the database to the newest version, one transaction per step. */
 export async function migrate(engine: Engine, now: number, steps: readonly Migration[] = migrations): Promise<void> {
-  await knownVersion(engine, steps.length);
-  for (const step of steps) {
+  const found = await knownVersion(engine, steps.length);
+  for (const step of steps.filter(({ version }) => version > found)) {
     await engine.transaction(async (sql) => {
       // Checked again inside the transaction: another process may have been first.
       if ((await currentVersion(sql)) >= step.version) return;
