@@ -144,14 +144,15 @@ function resticSteps({ cacheFolder, debianMirror }: Config): SetupStep[] {
 
 /**
  * Each process has its own servers, and one with a template takes up to a minute to start. So files with templates go
- * to few processes, beside all others.
+ * to few processes, beside all others. Those have one process more than other lanes, because tests on real sandboxes
+ * also wait for the disk.
  */
 async function runSandboxes(own: readonly string[], way: BunTestOptions): Promise<Outcome[]> {
   return await Promise.all([
     bunTest(own.filter(usesTemplate), { ...way, workers: Math.ceil(WORKERS / 4) }),
     bunTest(
       own.filter((file) => !usesTemplate(file)),
-      way,
+      { ...way, workers: WORKERS + 1 },
     ),
   ]);
 }

@@ -19,6 +19,7 @@ import { serialised } from "../../host/testing/serialised-host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { newDatabaseFolder } from "../../store/testing/database-folder.ts";
+import { migratedFile } from "../../store/testing/migrated-file.ts";
 import { createApiKey } from "../access/keys.ts";
 import type { BuildLimits } from "../builds/build-limits.ts";
 import { type Control, createControl } from "../control.ts";
@@ -115,15 +116,16 @@ export class ControlFixture implements AsyncDisposable {
   firstRun!: FirstRun;
   apiKey!: string;
 
-  private constructor(folder: string, database: string | undefined, host: FakeHost) {
+  private constructor(folder: string, database: string, host: FakeHost) {
     this.folder = folder;
-    this.#database = database ?? `sqlite://${folder}/sandlot.db`;
+    this.#database = database;
     this.host = host;
   }
 
   /** Uses its own SQLite file unless a database is given. */
   static async open(host = new FakeHost(), database?: string): Promise<ControlFixture> {
-    const fixture = new ControlFixture(await newDatabaseFolder("sandlot-control-"), database, host);
+    const folder = await newDatabaseFolder("sandlot-control-");
+    const fixture = new ControlFixture(folder, database ?? (await migratedFile(`${folder}/sandlot.db`)), host);
     await fixture.#boot();
     fixture.apiKey = fixture.firstRun.firstApiKey ?? "";
     return fixture;

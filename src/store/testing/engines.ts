@@ -3,6 +3,7 @@ import { afterAll, beforeAll } from "bun:test";
 import { rm } from "node:fs/promises";
 import { LONG } from "../../base/testing/long.ts";
 import { newDatabaseFolder } from "./database-folder.ts";
+import { migratedFile } from "./migrated-file.ts";
 import { type PostgresFixture, postgresOfFile, postgresPrograms } from "./postgres.ts";
 
 interface EngineUnderTest {
@@ -12,7 +13,7 @@ interface EngineUnderTest {
   missing: boolean;
   /** The URL of a database without tables. */
   empty(): Promise<string>;
-  /** The URL of a database without rows. Opening it may still create the tables. */
+  /** The URL of a database with the current tables, without rows. */
   fresh(): Promise<string>;
 }
 
@@ -40,8 +41,14 @@ function engines(withPostgres: boolean): EngineUnderTest[] {
     await postgres?.[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true });
   });
-  const newFile = async () => `sqlite://${folder}/${++files}.db`;
-  const sqlite = { name: "sqlite", title: "SQLite", missing: false, empty: newFile, fresh: newFile } as const;
+  const newPath = () => `${folder}/${++files}.db`;
+  const sqlite = {
+    name: "sqlite",
+    title: "SQLite",
+    missing: false,
+    empty: async () => `sqlite://${newPath()}`,
+    fresh: () => migratedFile(newPath()),
+  } as const;
   if (!withPostgres) return [sqlite];
   return [
     sqlite,
