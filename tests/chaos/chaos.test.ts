@@ -4,9 +4,10 @@
  * or a process in which CRIU works at that moment, is killed, that process is lost (docs/pause.md).
  *
  * Each run kills the server once in every second operation, and in each one of the other victims, in turn, at a moment
- * that SANDLOT_TEST_SEED chooses. SANDLOT_TEST_LONG=1 plays all scenarios, SANDLOT_TEST_CHAOS_ONLY those with these words in
- * their title, and SANDLOT_TEST_CHAOS_TOLD=1 prints how each went. These tests found a resume that never ended after
- * CRIU was killed, another after the guest was killed, and a snapshot that did not report a process lost with CRIU.
+ * that SANDLOT_TEST_SEED chooses. SANDLOT_TEST_LONG=1 plays all scenarios, SANDLOT_TEST_CHAOS_ONLY those with these
+ * words in their title, and SANDLOT_TEST_CHAOS_TOLD=1 prints how each went. These tests found a resume that never ended
+ * after CRIU was killed, another after the guest was killed, and a snapshot that did not report a process lost with
+ * CRIU.
  */
 import { describe, expect, test } from "bun:test";
 import { LONG } from "../../src/base/testing/long.ts";

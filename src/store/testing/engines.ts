@@ -1,4 +1,4 @@
-/** For tests that run on SQLite and Postgres. Call one of these once at the top of a file; it cleans up after the file. */
+/** For tests that run on SQLite and Postgres. Call one of these once at the top of a file; it cleans up after it. */
 import { afterAll, beforeAll } from "bun:test";
 import { rm } from "node:fs/promises";
 import { LONG } from "../../base/testing/long.ts";
@@ -18,8 +18,8 @@ interface EngineUnderTest {
 }
 
 /**
- * SQLite, and Postgres in long runs: for tests of what control does with any store. The tests of the store, of races and
- * of control on Postgres (`control/postgres.test.ts`) always use both.
+ * SQLite, and Postgres in long runs: for tests of what control does with any store. Tests of the store and of races
+ * always use both; `control/postgres.test.ts` is control on Postgres.
  */
 export function enginesOfControl(): EngineUnderTest[] {
   return engines(LONG);

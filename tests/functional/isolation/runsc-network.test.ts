@@ -1,7 +1,7 @@
 /**
  * Packets that leave a sandbox with runsc, after a resume and, with SANDLOT_TEST_LONG=1, a create and a fork; after a
- * create tests/security/runsc-isolation.test.ts tries more. The network stack of runsc, not the machine's kernel, chooses the source address, and the firewall drops packets with
- * another address than the slot's.
+ * create tests/security/runsc-isolation.test.ts tries more. The network stack of runsc, not the machine's kernel,
+ * chooses the source address, and the firewall drops packets with another address than the slot's.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
