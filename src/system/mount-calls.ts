@@ -2,9 +2,9 @@
  * Dangerous: mount system calls that work on descriptors, which no tool of stable distributions offers. Their numbers
  * are the same on every architecture. To be called from the mount worker only, with paths of the server.
  */
-import { FFIType, ptr } from "bun:ffi";
+import { FFIType } from "bun:ffi";
 import { closeSync } from "node:fs";
-import { cString, errorNumber, onFirstUse, SystemError } from "../base/c-library.ts";
+import { addressOf, cString, errorNumber, onFirstUse, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 import { detachMount } from "./syscalls.ts";
 
@@ -72,18 +72,18 @@ function withClone(source: string, attributes: bigint, users: number, use: (tree
 function clone(source: string): number {
   const from = cString(source);
   const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-  return call(`open_tree ${source}`, OPEN_TREE, AT_FDCWD, BigInt(ptr(from)), flags, 0n, 0n);
+  return call(`open_tree ${source}`, OPEN_TREE, AT_FDCWD, BigInt(addressOf(from)), flags, 0n, 0n);
 }
 
 function setAttributes(tree: number, source: string, attributes: bigint, users = 0): void {
   // Attributes to set, to clear, the propagation, and the namespace.
   const [change, empty] = [new BigUint64Array([attributes, 0n, 0n, BigInt(users)]), cString("")];
-  const of = [BigInt(tree), BigInt(ptr(empty)), AT_EMPTY_PATH] as const;
-  call(`mount_setattr ${source}`, MOUNT_SETATTR, ...of, BigInt(ptr(change)), BigInt(change.byteLength));
+  const of = [BigInt(tree), BigInt(addressOf(empty)), AT_EMPTY_PATH] as const;
+  call(`mount_setattr ${source}`, MOUNT_SETATTR, ...of, BigInt(addressOf(change)), BigInt(change.byteLength));
 }
 
 function place(tree: number, target: string): void {
   const [to, empty] = [cString(target), cString("")];
-  const from = [BigInt(tree), BigInt(ptr(empty))] as const;
-  call(`move_mount ${target}`, MOVE_MOUNT, ...from, AT_FDCWD, BigInt(ptr(to)), MOVE_MOUNT_F_EMPTY_PATH);
+  const from = [BigInt(tree), BigInt(addressOf(empty))] as const;
+  call(`move_mount ${target}`, MOVE_MOUNT, ...from, AT_FDCWD, BigInt(addressOf(to)), MOVE_MOUNT_F_EMPTY_PATH);
 }

@@ -2,9 +2,9 @@
  * Tells systemd how the server is doing, if systemd started it: sd_notify(3). The messages are datagrams to a socket
  * that the environment names.
  */
-import { FFIType, ptr } from "bun:ffi";
+import { FFIType } from "bun:ffi";
 import { closeSync, existsSync } from "node:fs";
-import { onFirstUse, requireResult } from "../base/c-library.ts";
+import { addressOf, onFirstUse, requireResult } from "../base/c-library.ts";
 import { described, type Log } from "../base/log.ts";
 
 const libc = onFirstUse({
@@ -79,7 +79,7 @@ function send(socket: string, message: string): void {
   try {
     const flags = MSG_DONTWAIT | MSG_NOSIGNAL;
     requireResult(`sendto ${socket}`, () =>
-      Number(libc().sendto(fd, ptr(bytes), BigInt(bytes.length), flags, ptr(address), address.length)),
+      Number(libc().sendto(fd, addressOf(bytes), BigInt(bytes.length), flags, addressOf(address), address.length)),
     );
   } finally {
     closeSync(fd);

@@ -4,8 +4,8 @@
  * the process that made the namespace. So this server raises its own limits as far as it can, and each sandbox gets a
  * share that does not depend on others.
  */
-import { FFIType, ptr } from "bun:ffi";
-import { callResult, onFirstUse, requireResult, SystemError } from "../base/c-library.ts";
+import { FFIType } from "bun:ffi";
+import { addressOf, callResult, onFirstUse, requireResult, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 
 const libc = onFirstUse({
@@ -70,7 +70,7 @@ export function userLimitsFor(memoryMB: number): UserLimit[] {
 export function limitUsers(pid: number, limits: readonly UserLimit[]): void {
   for (const { type, soft, hard } of limits) {
     const wanted = new BigUint64Array([soft, hard].map((value) => (value === NO_LIMIT ? UNLIMITED : BigInt(value))));
-    const result = callResult(`prlimit ${type}`, () => libc().prlimit(pid, RESOURCES[type], ptr(wanted), null));
+    const result = callResult(`prlimit ${type}`, () => libc().prlimit(pid, RESOURCES[type], addressOf(wanted), null));
     if (result instanceof SystemError) throw new Fault(500, result.message, { cause: result });
   }
 }
@@ -82,14 +82,16 @@ function asBefore(type: Resource): UserLimit {
 
 function limitOf(type: Resource): readonly [bigint, bigint] {
   const found = new BigUint64Array(2);
-  requireResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, ptr(found)));
+  requireResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, addressOf(found)));
   return [found[0] ?? 0n, found[1] ?? 0n];
 }
 
 /** False: more than this process may have. */
 function set(type: Resource, soft: bigint, hard: bigint): boolean {
   const wanted = new BigUint64Array([soft, hard]);
-  return !(callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], ptr(wanted), null)) instanceof SystemError);
+  return !(
+    callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], addressOf(wanted), null)) instanceof SystemError
+  );
 }
 
 function asNumber(limit: bigint): number {

@@ -223,7 +223,7 @@ const PRIVILEGED = /\bbun:ffi\b|\bc-library\.ts\b|\bBun\.(?:spawn|spawnSync|\$)|
 const PRIVILEGED_MODULES: readonly string[] = list(
   "system images egress sandbox builder host setup tls edge/splice guest interpreter mcp cli",
 );
-const LOADING = /\bdlopen\b/;
+const LOADING = /\bdlopen\b|\bptr\b[^;]*"bun:ffi"/;
 const LOADER = "src/base/c-library.ts";
 
 /** Test code: `x.test.ts` beside the file it tests, and shared test code in a module's folder `testing`. */
@@ -251,7 +251,7 @@ export function breaches(file: SourceFile, packages: Packages): string[] {
   if (!isPrivileged(file.path) && PRIVILEGED.test(file.text)) {
     found.push(`${file.path}: only ${PRIVILEGED_MODULES.join(", ")} may start programs or call the kernel`);
   }
-  if (LOADING.test(file.text)) found.push(`${file.path}: libraries are loaded by ${LOADER} only`);
+  if (LOADING.test(file.text)) found.push(`${file.path}: libraries are loaded, and addresses taken, by ${LOADER} only`);
   return found;
 }
 

@@ -82,8 +82,14 @@ describe("a violation is found", () => {
     ["a server that needs its clients", "src/cli/a.ts", 'import { Sandbox } from "e2b";', "clients"],
     ["a program started by control", "src/control/a.ts", 'Bun.spawn(["true"]);', "start programs"],
     ["a program started by the store", "src/store/a.ts", 'import cp from "node:child_process";', "start programs"],
-    ["the kernel called by the edge", "src/edge/a.ts", 'import { ptr } from "bun:ffi";', "call the kernel"],
+    ["the kernel called by the edge", "src/edge/a.ts", 'import { FFIType } from "bun:ffi";', "call the kernel"],
     ["the kernel called by base", "src/base/a.ts", 'import { onFirstUse } from "./c-library.ts";', "call the kernel"],
+    [
+      "an address that holds no buffer",
+      "src/system/a.ts",
+      'import { ptr } from "bun:ffi";',
+      "src/base/c-library.ts only",
+    ],
     ["a second loader", "src/guest/system/a.ts", 'import { dlopen } from "bun:ffi";', "src/base/c-library.ts only"],
   ];
   test.each(cases)("%s", (_what, path, text, says) => {
