@@ -1,7 +1,7 @@
 import { CString, FFIType, type Pointer } from "bun:ffi";
 import { expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
-import { addressOf, callResult, cString, errorNumber, onFirstUse, SystemError } from "./c-library.ts";
+import { callResult, cString, errorNumber, onFirstUse, pointerTo, SystemError } from "./c-library.ts";
 
 const ENOENT = 2;
 const EBADF = 9;
@@ -12,13 +12,13 @@ const library = onFirstUse({
 });
 
 test("a function of the C library is called", () => {
-  expect(Number(library().strlen(addressOf(cString("häuser"))))).toBe(7);
-  expect(Number(library().strlen(addressOf(cString("häuser", "latin1"))))).toBe(6);
+  expect(Number(library().strlen(pointerTo(cString("häuser"))))).toBe(7);
+  expect(Number(library().strlen(pointerTo(cString("häuser", "latin1"))))).toBe(6);
 });
 
 test("each failed call has its own errno", () => {
   const nowhere = cString("/no/such/folder");
-  expect(library().rmdir(addressOf(nowhere))).toBe(-1);
+  expect(library().rmdir(pointerTo(nowhere))).toBe(-1);
   expect(errorNumber()).toBe(ENOENT);
   expect(library().close(-1)).toBe(-1);
   expect(errorNumber()).toBe(EBADF);
@@ -26,16 +26,16 @@ test("each failed call has its own errno", () => {
 
 test("the error has the fields of node:fs errors", () => {
   const nowhere = cString("/no/such/folder");
-  const result = callResult("removing a folder", () => library().rmdir(addressOf(nowhere)));
+  const result = callResult("removing a folder", () => library().rmdir(pointerTo(nowhere)));
   expect(result).toBeInstanceOf(SystemError);
   expect(result).toMatchObject({ code: "ENOENT", message: "removing a folder failed with ENOENT" });
 });
 
 test("the first call of a program has its errno, too", () => {
   const source = `
-    import { addressOf, cString, errorNumber, onFirstUse } from ${JSON.stringify(`${import.meta.dir}/c-library.ts`)};
+    import { pointerTo, cString, errorNumber, onFirstUse } from ${JSON.stringify(`${import.meta.dir}/c-library.ts`)};
     const library = onFirstUse({ rmdir: { args: ["ptr"], returns: "int" } });
-    console.log(library().rmdir(addressOf(cString("/no/such/folder"))), errorNumber());
+    console.log(library().rmdir(pointerTo(cString("/no/such/folder"))), errorNumber());
   `;
   expect(Bun.spawnSync([process.execPath, "-e", source]).stdout.toString()).toBe(`-1 ${ENOENT}\n`);
 });
@@ -54,7 +54,7 @@ test("a buffer that is not used after its call is there during the call, whateve
     collectSometimes();
     return new CString(address).toString();
   };
-  const visit = (text: string) => readBack(addressOf(cString(text)));
+  const visit = (text: string) => readBack(pointerTo(cString(text)));
   const seen = new Set<string>();
   // Many, so that it is compiled: compiled code keeps nothing that it needs no more.
   for (let call = 0; call < 10_000; call++) seen.add(visit(path));

@@ -68,7 +68,7 @@ const pipes = onFirstUse({ pipe2: { args: ["ptr", "int"], returns: "int" } });
 /** A pipe whose ends are closed on exec. Bun's own are sockets, which a program cannot open as /dev/stdout. */
 export function openPipe(): { readEnd: number; writeEnd: number } {
   const ends = new Int32Array(2);
-  requireResult("making a pipe", () => pipes().pipe2(addressOf(ends), O_CLOEXEC));
+  requireResult("making a pipe", () => pipes().pipe2(pointerTo(ends), O_CLOEXEC));
   return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
 }
 
@@ -96,12 +96,12 @@ let heldCount = 0;
  * The address of a buffer, for the call that follows. The garbage collector does not know addresses: a buffer that is
  * not used after the call may be freed before it. So the last buffers are held here.
  */
-export function addressOf(buffer: Bytes, offset = 0): Pointer {
+export function pointerTo(buffer: Bytes, offset = 0): Pointer {
   held[heldCount++ % HELD_BUFFERS] = buffer;
   return ptr(buffer, offset);
 }
 
-/** A C string, for `addressOf`. */
+/** A C string, for `pointerTo`. */
 export function cString(text: string, encoding: "utf8" | "latin1" = "utf8"): Buffer {
   if (text.includes("\0")) {
     throw new Fault(500, `a text for the kernel contains a NUL byte, where it would end: ${JSON.stringify(text)}`);

@@ -34,8 +34,6 @@ import { addressOf, isOnOwnAddress, type Misaddressed, type SandboxAddress } fro
 import { type EdgeLog, ServiceLookup, type ServiceTarget } from "./routing/service-lookup.ts";
 import { signedLinkOf } from "./routing/signed-link.ts";
 
-export type { EdgeLog } from "./routing/service-lookup.ts";
-
 export const EDGE_CONNECTIONS_DEFAULT: ConnectionLimits = { perSandbox: 2_500, perTeam: 20_000 };
 
 interface EdgeServices {

@@ -326,7 +326,7 @@ export class EgressRelay {
         if (line === "") continue;
         const error = line.slice(0, RELAY_ERROR_MAX_CHARS);
         this.#lastErrors = `${this.#lastErrors} ${error}`.slice(-RELAY_ERROR_MAX_CHARS);
-        this.options.log.write({ level: "error", event: "the connection relay", error });
+        this.options.log.write({ level: "error", event: "the connection relay reported an error", error });
       }
     } catch {
       // The relay has ended.

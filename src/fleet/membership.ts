@@ -84,7 +84,7 @@ export class Membership {
     if (this.services.elapsedMs() < this.term.endsAtMs) return;
     throw new Fault(
       503,
-      "the database has not been available for some seconds; running sandboxes and their URLs go on. Try again in a moment",
+      "the database has not been available for some seconds; running sandboxes and their URLs keep working. Try again in a moment",
       { retryAfterSeconds: RETRY_AFTER_SECONDS },
     );
   }

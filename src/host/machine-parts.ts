@@ -4,7 +4,7 @@ import { systemClock } from "../base/clock.ts";
 import { stderrLog } from "../base/log.ts";
 import type { Blobs } from "../blobs/blobs.ts";
 import type { BuildOptions } from "../builder/open-builds.ts";
-import type { RuntimeName } from "../contract/internal/host.ts";
+import type { RuntimeName } from "../contract/runtime-name.ts";
 import { DnsRelay } from "../egress/dns-relay.ts";
 import { EgressRelay } from "../egress/egress-relay.ts";
 import { cachedImages } from "../images/cached-images.ts";

@@ -95,7 +95,7 @@ export class Session {
   /** Sends a notification that belongs to no call. */
   notify(notification: Notification): void {
     if (notification.method === "notifications/message" && !this.#passesLevel(notification)) return;
-    if (this.#takesRoom(BY_GET)) void this.#send(this.#server.notification(notification));
+    if (this.#reserveRoom(BY_GET)) void this.#send(this.#server.notification(notification));
   }
 
   close(): Promise<void> {
@@ -105,7 +105,7 @@ export class Session {
   async #call(request: JSONRPCRequest, extra: RequestHandlerExtra<McpRequest, Notification>): Promise<Result> {
     let sent: Promise<unknown> = Promise.resolve();
     const notify = (notification: Notification) => {
-      if (this.#takesRoom(request.id)) sent = Promise.all([sent, this.#send(extra.sendNotification(notification))]);
+      if (this.#reserveRoom(request.id)) sent = Promise.all([sent, this.#send(extra.sendNotification(notification))]);
     };
     try {
       const result = await this.listener.call(this, { request, signal: extra.signal, notify });
@@ -122,7 +122,7 @@ export class Session {
     return this.level === undefined || levels.indexOf(params?.level) >= levels.indexOf(this.level);
   }
 
-  #takesRoom(key: StreamKey): boolean {
+  #reserveRoom(key: StreamKey): boolean {
     const unread = this.#unread.get(key);
     if (unread === undefined || unread >= UNREAD_NOTIFICATIONS_MAX) return false;
     this.#unread.set(key, unread + 1);

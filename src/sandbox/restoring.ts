@@ -3,7 +3,7 @@
  * the restore tool starts → runtime.restore (connects the network) → record → the processes run.
  */
 import { Fault } from "../contract/fault.ts";
-import type { RuntimeName } from "../contract/internal/host.ts";
+import type { RuntimeName } from "../contract/runtime-name.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
 import { type StartRequest, writeNewRecord } from "./booting.ts";

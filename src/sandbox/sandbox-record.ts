@@ -4,7 +4,8 @@
  */
 import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Egress, RuntimeName, SandboxKind } from "../contract/internal/host.ts";
+import type { Egress, SandboxKind } from "../contract/internal/host.ts";
+import type { RuntimeName } from "../contract/runtime-name.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";

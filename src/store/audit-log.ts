@@ -36,7 +36,8 @@ export function auditLogIn(sql: Statement) {
   const { all } = entries.over(sql);
   const { execute, count } = resultsOf(sql);
   return {
-    add: (entry: AuditEntry) => execute`INSERT INTO audit_log ${entries.values(entry)}`,
+    /** Nothing if it is there: the reply to an earlier attempt was lost. */
+    add: (entry: AuditEntry) => execute`INSERT INTO audit_log ${entries.values(entry)} ON CONFLICT (id) DO NOTHING`,
 
     /** Newest first. */
     async list(filter: AuditFilter, after: Pick<AuditEntry, "at" | "id"> | undefined, limit: number) {

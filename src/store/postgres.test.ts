@@ -24,9 +24,9 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
   });
 
   const failure = (work: Promise<unknown>) => work.then(() => undefined).catch((error: unknown) => error);
-  const isAsleep = async () => {
+  const isAsleep = async (statements = 1) => {
     const { rows } = await engine.sql`SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'`;
-    return rows.length > 0;
+    return rows.length === statements;
   };
   const works = () =>
     engine.sql`SELECT 1`.then(
@@ -42,7 +42,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
         await sql`SELECT pg_sleep(60)`;
       }),
     );
-    await untilTrue(isAsleep);
+    await untilTrue(() => isAsleep(2));
     await server.stop();
     // A client gets 503 either way; the lifecycle looks whether the change was made.
     expect(await inFlight).toBeInstanceOf(UncertainOutcome);

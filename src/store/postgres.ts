@@ -184,20 +184,21 @@ function templateOf(strings: readonly string[]): TemplateStringsArray {
   return Object.defineProperty([...strings], "raw", { value: strings }) as unknown as TemplateStringsArray;
 }
 
-const UNAVAILABLE = "the database is not available; running sandboxes and their URLs go on. Try again in a moment";
+const UNAVAILABLE =
+  "the database is not available; running sandboxes and their URLs keep working. Try again in a moment";
 
 /** Codes of the driver: there was no connection, so nothing was sent. */
 const NOT_CONNECTED =
-  /^ERR_POSTGRES_(?:CONNECTION_REFUSED|CONNECTION_TIMEOUT|TLS_|PASSWORD_|AUTHENTICATION_|UNKNOWN_AUTH|UNSUPPORTED_AUTH)/;
+  /^ERR_POSTGRES_(?:CONNECTION_REFUSED|CONNECTION_FAILED|CONNECTION_TIMEOUT|TLS_|PASSWORD_|AUTHENTICATION_|UNKNOWN_AUTH|UNSUPPORTED_AUTH)/;
 /** The same, for a certificate that is not trusted. */
 const NOT_TRUSTED = /^(?:ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 /** Codes of the driver: the connection ended, perhaps before the reply to a commit. */
 const CONNECTION_LOST = /^ERR_POSTGRES_(?:CONNECTION_|IDLE_TIMEOUT|LIFETIME_TIMEOUT|QUERY_CANCELLED)/;
 /**
  * Conditions (SQLSTATE) that the database reports instead of work: no room for a connection, a refused login, a missing
- * database, no start yet; a statement that took too long; a server that only reads.
+ * database, no start yet; a statement that took too long; a deadlock; a server that only reads.
  */
-const NO_SERVICE = /^(?:53|28|3D000$|57P03$|57014$|25006$)/;
+const NO_SERVICE = /^(?:53|28|3D000$|57P03$|57014$|40P01$|40001$|25006$)/;
 const READ_ONLY = "25006";
 /** Conditions that end the connection. */
 const CLOSING = /^(?:08|57P0[125]|25P03)/;

@@ -4,7 +4,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { closeSync } from "node:fs";
-import { addressOf, cString, errorNumber, onFirstUse, SystemError } from "../base/c-library.ts";
+import { cString, errorNumber, onFirstUse, pointerTo, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 import { detachMount } from "./syscalls.ts";
 
@@ -72,18 +72,18 @@ function withClone(source: string, attributes: bigint, users: number, use: (tree
 function clone(source: string): number {
   const from = cString(source);
   const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
-  return call(`open_tree ${source}`, OPEN_TREE, AT_FDCWD, BigInt(addressOf(from)), flags, 0n, 0n);
+  return call(`open_tree ${source}`, OPEN_TREE, AT_FDCWD, BigInt(pointerTo(from)), flags, 0n, 0n);
 }
 
 function setAttributes(tree: number, source: string, attributes: bigint, users = 0): void {
   // Attributes to set, to clear, the propagation, and the namespace.
   const [change, empty] = [new BigUint64Array([attributes, 0n, 0n, BigInt(users)]), cString("")];
-  const of = [BigInt(tree), BigInt(addressOf(empty)), AT_EMPTY_PATH] as const;
-  call(`mount_setattr ${source}`, MOUNT_SETATTR, ...of, BigInt(addressOf(change)), BigInt(change.byteLength));
+  const of = [BigInt(tree), BigInt(pointerTo(empty)), AT_EMPTY_PATH] as const;
+  call(`mount_setattr ${source}`, MOUNT_SETATTR, ...of, BigInt(pointerTo(change)), BigInt(change.byteLength));
 }
 
 function place(tree: number, target: string): void {
   const [to, empty] = [cString(target), cString("")];
-  const from = [BigInt(tree), BigInt(addressOf(empty))] as const;
-  call(`move_mount ${target}`, MOVE_MOUNT, ...from, AT_FDCWD, BigInt(addressOf(to)), MOVE_MOUNT_F_EMPTY_PATH);
+  const from = [BigInt(tree), BigInt(pointerTo(empty))] as const;
+  call(`move_mount ${target}`, MOVE_MOUNT, ...from, AT_FDCWD, BigInt(pointerTo(to)), MOVE_MOUNT_F_EMPTY_PATH);
 }

@@ -4,7 +4,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { closeSync, existsSync } from "node:fs";
-import { addressOf, onFirstUse, requireResult } from "../base/c-library.ts";
+import { onFirstUse, pointerTo, requireResult } from "../base/c-library.ts";
 import { described, type Log } from "../base/log.ts";
 
 const libc = onFirstUse({
@@ -79,7 +79,7 @@ function send(socket: string, message: string): void {
   try {
     const flags = MSG_DONTWAIT | MSG_NOSIGNAL;
     requireResult(`sendto ${socket}`, () =>
-      Number(libc().sendto(fd, addressOf(bytes), BigInt(bytes.length), flags, addressOf(address), address.length)),
+      Number(libc().sendto(fd, pointerTo(bytes), BigInt(bytes.length), flags, pointerTo(address), address.length)),
     );
   } finally {
     closeSync(fd);

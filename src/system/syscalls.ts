@@ -5,7 +5,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";
-import { addressOf, cString, errorNumber, onFirstUse, SystemError } from "../base/c-library.ts";
+import { cString, errorNumber, onFirstUse, pointerTo, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 
 /** Another server may take a free loop device between two calls. */
@@ -75,14 +75,14 @@ function failed(call: string, number = errorNumber()): never {
 
 export function mount(source: string, target: string, type: string, flags: number, data: string): void {
   const [s, t, y, d] = [cString(source), cString(target), cString(type), cString(data)];
-  if (libc().mount(addressOf(s), addressOf(t), addressOf(y), BigInt(flags), addressOf(d)) !== 0)
+  if (libc().mount(pointerTo(s), pointerTo(t), pointerTo(y), BigInt(flags), pointerTo(d)) !== 0)
     failed(`mount -t ${type} ${source} ${target}`);
 }
 
 /** Detaches a mount from this namespace at once; other users keep it alive. */
 export function detachMount(target: string): void {
   const t = cString(target);
-  if (libc().umount2(addressOf(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
+  if (libc().umount2(pointerTo(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
 }
 
 /**
@@ -112,7 +112,7 @@ export function withLoopDevice(image: string, use: (device: string) => void, { a
         config.setUint32(0, imageFd, true);
         config.setUint32(8 + 52, LO_FLAGS_AUTOCLEAR, true);
         const bytes = new Uint8Array(config.buffer);
-        if (libc().ioctl(deviceFd, LOOP_CONFIGURE, BigInt(addressOf(bytes))) !== 0) {
+        if (libc().ioctl(deviceFd, LOOP_CONFIGURE, BigInt(pointerTo(bytes))) !== 0) {
           // Another process took the device between the two calls.
           if (errorNumber() === EBUSY) continue;
           failed(`attaching ${image} to ${device}`);
@@ -133,7 +133,7 @@ export function withLoopDevice(image: string, use: (device: string) => void, { a
 /** A short extended attribute of a file, without following links; undefined if the file lacks it. */
 export function attributeOf(path: string, name: string): string | undefined {
   const [p, n, value] = [cString(path), cString(name), Buffer.alloc(ATTRIBUTE_MAX_BYTES)];
-  const length = Number(libc().lgetxattr(addressOf(p), addressOf(n), addressOf(value), BigInt(value.length)));
+  const length = Number(libc().lgetxattr(pointerTo(p), pointerTo(n), pointerTo(value), BigInt(value.length)));
   if (length >= 0) return value.toString("latin1", 0, length);
   const number = errorNumber();
   return number === ENODATA ? undefined : failed(`reading ${name} of ${path}`, number);
@@ -142,7 +142,7 @@ export function attributeOf(path: string, name: string): string | undefined {
 /** Without following links. The path may be any bytes. False: the file lacks the attribute. */
 export function removeAttribute(path: Buffer, name: string): boolean {
   const [p, n] = [Buffer.concat([path, Buffer.alloc(1)]), cString(name)];
-  if (libc().lremovexattr(addressOf(p), addressOf(n)) === 0) return true;
+  if (libc().lremovexattr(pointerTo(p), pointerTo(n)) === 0) return true;
   const number = errorNumber();
   return number === ENODATA ? false : failed(`removing ${name} of ${path}`, number);
 }
@@ -166,7 +166,7 @@ export function* dataIn(fd: number): Generator<[offset: number, length: number]>
 export function copyRange(source: number, from: number, target: number, to: number, length: number): void {
   const places = new BigInt64Array([BigInt(from), BigInt(to)]);
   for (let left = length; left > 0; ) {
-    const [at, there] = [addressOf(places), addressOf(places, places.BYTES_PER_ELEMENT)];
+    const [at, there] = [pointerTo(places), pointerTo(places, places.BYTES_PER_ELEMENT)];
     const copied = Number(libc().copy_file_range(source, at, target, there, BigInt(left), 0));
     if (copied < 0) failed("copy_file_range");
     if (copied === 0) throw new Fault(500, `a file ended ${left} bytes before the end of what was to be copied`);
@@ -262,7 +262,7 @@ export function takeLock(path: string): FileLock | undefined {
   failed(`locking ${path}`, code);
 }
 
-/** `addressOf` holds only a few. */
+/** `pointerTo` holds only a few. */
 const argumentsHeld: Uint8Array[] = [];
 
 /** Replaces this process: same pid, same terminal, other program. */
@@ -272,14 +272,14 @@ export function replaceProcess(argv: readonly string[], env: Record<string, stri
     items.forEach((item, index) => {
       const bytes = cString(item);
       argumentsHeld.push(bytes);
-      pointers[index] = BigInt(addressOf(bytes));
+      pointers[index] = BigInt(pointerTo(bytes));
     });
     return new Uint8Array(pointers.buffer);
   };
   const program = cString(argv[0] ?? "");
   const args = vector(argv);
   const variables = vector(Object.entries(env).map(([name, value]) => `${name}=${value}`));
-  libc().execve(addressOf(program), addressOf(args), addressOf(variables));
+  libc().execve(pointerTo(program), pointerTo(args), pointerTo(variables));
   failed(`exec ${argv[0]}`);
 }
 
@@ -291,6 +291,6 @@ export function setIpcNamespace(fd: number): void {
 /** Sockets that preserve message boundaries. A child process inherits one only if it is passed explicitly. */
 export function socketPair(): [number, number] {
   const pair = new Int32Array(2);
-  if (libc().socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, addressOf(pair)) !== 0) failed("socketpair");
+  if (libc().socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pointerTo(pair)) !== 0) failed("socketpair");
   return [pair[0] as number, pair[1] as number];
 }

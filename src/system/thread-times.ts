@@ -1,7 +1,7 @@
 /** Exact CPU times: of each thread of this process, or of a whole process. */
 import { FFIType } from "bun:ffi";
 import { readdirSync, readFileSync } from "node:fs";
-import { addressOf, onFirstUse } from "../base/c-library.ts";
+import { onFirstUse, pointerTo } from "../base/c-library.ts";
 
 const libc = onFirstUse({ clock_gettime: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 } });
 
@@ -44,6 +44,6 @@ export function processMs(pid: number): number | undefined {
 }
 
 function clockMs(number: number, kind: number): number | undefined {
-  if (libc().clock_gettime((~number << NUMBER_SHIFT) | kind, addressOf(time)) !== 0) return undefined;
+  if (libc().clock_gettime((~number << NUMBER_SHIFT) | kind, pointerTo(time)) !== 0) return undefined;
   return Number(time[0]) * 1000 + Number(time[1]) / 1e6;
 }

@@ -5,7 +5,7 @@
  * share that does not depend on others.
  */
 import { FFIType } from "bun:ffi";
-import { addressOf, callResult, onFirstUse, requireResult, SystemError } from "../base/c-library.ts";
+import { callResult, onFirstUse, pointerTo, requireResult, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 
 const libc = onFirstUse({
@@ -70,7 +70,7 @@ export function userLimitsFor(memoryMB: number): UserLimit[] {
 export function limitUsers(pid: number, limits: readonly UserLimit[]): void {
   for (const { type, soft, hard } of limits) {
     const wanted = new BigUint64Array([soft, hard].map((value) => (value === NO_LIMIT ? UNLIMITED : BigInt(value))));
-    const result = callResult(`prlimit ${type}`, () => libc().prlimit(pid, RESOURCES[type], addressOf(wanted), null));
+    const result = callResult(`prlimit ${type}`, () => libc().prlimit(pid, RESOURCES[type], pointerTo(wanted), null));
     if (result instanceof SystemError) throw new Fault(500, result.message, { cause: result });
   }
 }
@@ -82,7 +82,7 @@ function asBefore(type: Resource): UserLimit {
 
 function limitOf(type: Resource): readonly [bigint, bigint] {
   const found = new BigUint64Array(2);
-  requireResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, addressOf(found)));
+  requireResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, pointerTo(found)));
   return [found[0] ?? 0n, found[1] ?? 0n];
 }
 
@@ -90,7 +90,7 @@ function limitOf(type: Resource): readonly [bigint, bigint] {
 function set(type: Resource, soft: bigint, hard: bigint): boolean {
   const wanted = new BigUint64Array([soft, hard]);
   return !(
-    callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], addressOf(wanted), null)) instanceof SystemError
+    callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], pointerTo(wanted), null)) instanceof SystemError
   );
 }
 

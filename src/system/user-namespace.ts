@@ -5,7 +5,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { openSync, writeFileSync } from "node:fs";
-import { addressOf, callResult, onFirstUse, SystemError } from "../base/c-library.ts";
+import { callResult, onFirstUse, pointerTo, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 
 const libc = onFirstUse({
@@ -39,7 +39,7 @@ export interface IdLine {
 export function openUserNamespace(table: readonly IdLine[]): number {
   const { clone, waitpid, _exit } = libc();
   const end = (_exit as unknown as { ptr: number }).ptr;
-  const top = ((BigInt(addressOf(stack)) + BigInt(STACK_BYTES)) / STACK_ALIGNMENT) * STACK_ALIGNMENT;
+  const top = ((BigInt(pointerTo(stack)) + BigInt(STACK_BYTES)) / STACK_ALIGNMENT) * STACK_ALIGNMENT;
   const child = callResult("clone", () => clone(BigInt(end), top, CLONE_NEWUSER | CLONE_VM | CLONE_VFORK, 0n));
   if (child instanceof SystemError) {
     throw new Fault(500, `a user namespace could not be made: ${child.message}`, { cause: child });

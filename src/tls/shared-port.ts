@@ -5,7 +5,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { addressOf, onFirstUse } from "../base/c-library.ts";
+import { onFirstUse, pointerTo } from "../base/c-library.ts";
 
 const libc = onFirstUse({
   setsockopt: {
@@ -33,9 +33,9 @@ export function routeToNewestListener(port: number, processes = 1): boolean {
   instruction.writeUInt32LE(processes, 4);
   const program = Buffer.alloc(16);
   program.writeUInt16LE(1, 0);
-  program.writeBigUInt64LE(BigInt(addressOf(instruction)), 8);
+  program.writeBigUInt64LE(BigInt(pointerTo(instruction)), 8);
   const results = listenersOf(port).map((fd) =>
-    libc().setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, addressOf(program), program.length),
+    libc().setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, pointerTo(program), program.length),
   );
   return results.length > 0 && results.every((result) => result === 0);
 }

@@ -5,8 +5,7 @@
  *
  * Each run kills the server once in every operation, and one of the other victims, in turn, at a moment that
  * SANDLOT_TEST_SEED chooses. SANDLOT_TEST_LONG=1 plays all scenarios, SANDLOT_TEST_CHAOS_ONLY those with these words in
- * their title, and SANDLOT_TEST_CHAOS_TOLD=1 prints how each went. These tests found a resume that never ended after
- * CRIU was killed, another after the guest was killed, and a snapshot that did not report a process lost with CRIU.
+ * their title, and SANDLOT_TEST_CHAOS_TOLD=1 prints how each went.
  */
 import { describe, expect, test } from "bun:test";
 import { LONG } from "../../src/base/testing/long.ts";

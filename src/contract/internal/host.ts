@@ -3,7 +3,6 @@ import type { RuntimeName } from "../runtime-name.ts";
 import type { LogLine } from "../sandbox-log.ts";
 
 export type { Egress, EgressPolicy, LookedUp, RuleAnswer } from "../egress.ts";
-export type { RuntimeName } from "../runtime-name.ts";
 
 /**
  * One machine that creates, runs and destroys sandboxes: with `VolumeContent`, the only interface from the rest of the

@@ -49,6 +49,8 @@ export async function changeWebhook(
 ): Promise<Webhook> {
   const url = request.url == null ? undefined : checkedUrl(request.url, activity.allowsInside).href;
   return store.transaction(async (tables) => {
+    // A change at the same time must not undo this one.
+    await lockTeam(tables, teamId);
     const before = await requireWebhook(tables, teamId, id);
     const webhook: Webhook = {
       ...before,

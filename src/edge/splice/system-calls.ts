@@ -4,7 +4,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { closeSync } from "node:fs";
-import { addressOf, errorNumber, onFirstUse, openPipe } from "../../base/c-library.ts";
+import { errorNumber, onFirstUse, openPipe, pointerTo } from "../../base/c-library.ts";
 import { LOCAL_CONGESTION } from "../../base/local-congestion.ts";
 
 const { i32, u32, u64, i64_fast: count, ptr: address } = FFIType;
@@ -65,7 +65,7 @@ export function splice(from: number, to: number, bytes: number): number {
 /** Reads ahead on a connection, up to the length of the buffer, without consuming. 0: it has ended. */
 export function peek(from: number, buffer: Uint8Array): number {
   for (;;) {
-    const seen = checked(libc().recv(from, addressOf(buffer), buffer.length, MSG_PEEK_DONTWAIT));
+    const seen = checked(libc().recv(from, pointerTo(buffer), buffer.length, MSG_PEEK_DONTWAIT));
     if (seen !== -EINTR) return seen;
   }
 }
@@ -90,23 +90,23 @@ export function duplicate(fd: number): number {
 export function disconnect(fd: number): void {
   const nowhere = new Uint8Array(16);
   nowhere[0] = AF_UNSPEC;
-  libc().connect(fd, addressOf(nowhere), nowhere.length);
+  libc().connect(fd, pointerTo(nowhere), nowhere.length);
 }
 
 /** For a listener that only programs of this machine can reach: applies to connections accepted from now on. */
 export function withoutPacing(listener: number): void {
   const name = Buffer.from(LOCAL_CONGESTION);
-  libc().setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, addressOf(name), name.length);
+  libc().setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, pointerTo(name), name.length);
 }
 
 /** Limits unsent bytes of a connection; of a listener, those of each connection accepted from now on. */
 export function boundUnsent(fd: number, bytes: number): void {
-  libc().setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, addressOf(new Int32Array([bytes])), INT_BYTES);
+  libc().setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, pointerTo(new Int32Array([bytes])), INT_BYTES);
 }
 
 /** Limits received but unread bytes of a connection. With overhead the kernel takes twice as much. */
 export function boundReceived(fd: number, bytes: number): void {
-  libc().setsockopt(fd, SOL_SOCKET, SO_RCVBUF, addressOf(new Int32Array([bytes])), INT_BYTES);
+  libc().setsockopt(fd, SOL_SOCKET, SO_RCVBUF, pointerTo(new Int32Array([bytes])), INT_BYTES);
 }
 
 /** A pollfd: a descriptor and no requested events. The kernel always reports a hangup. */
@@ -115,7 +115,7 @@ const POLLED = new Int32Array(2);
 /** The other side has reset the connection, or both have ended it. */
 export function isHungUp(fd: number): boolean {
   POLLED.set([fd, 0]);
-  return libc().poll(addressOf(POLLED), 1n, 0) > 0;
+  return libc().poll(pointerTo(POLLED), 1n, 0) > 0;
 }
 
 const WATCHED = { orders: EPOLLIN, read: EPOLLIN + EPOLLET, write: EPOLLOUT + EPOLLET } as const;
@@ -138,7 +138,7 @@ export class Events {
     const event = new DataView(new ArrayBuffer(EVENT_BYTES));
     event.setUint32(0, WATCHED[what], true);
     event.setUint32(EVENT_DATA_AT, number, true);
-    return libc().epoll_ctl(this.#fd, EPOLL_CTL_ADD, fd, addressOf(event)) === 0;
+    return libc().epoll_ctl(this.#fd, EPOLL_CTL_ADD, fd, pointerTo(event)) === 0;
   }
 
   remove(fd: number): void {
@@ -151,7 +151,7 @@ export class Events {
 
   /** Waits up to this time, -1: without limit; calls back with the number of each event. */
   await(timeoutMs: number, each: (number: number) => void): void {
-    const there = libc().epoll_wait(this.#fd, addressOf(this.#buffer), this.maxEvents, timeoutMs);
+    const there = libc().epoll_wait(this.#fd, pointerTo(this.#buffer), this.maxEvents, timeoutMs);
     for (let at = 0; at < there; at += 1) each(this.#view.getUint32(at * EVENT_BYTES + EVENT_DATA_AT, true));
   }
 }

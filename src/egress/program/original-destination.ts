@@ -1,6 +1,6 @@
 /** Reads the destination of a connection before the firewall redirected it. */
 import { FFIType } from "bun:ffi";
-import { addressOf, callResult, onFirstUse } from "../../base/c-library.ts";
+import { callResult, onFirstUse, pointerTo } from "../../base/c-library.ts";
 
 const libc = onFirstUse({
   getsockopt: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
@@ -15,7 +15,7 @@ export function originalDestination(fd: number): { address: string; port: number
   const place = Buffer.alloc(ADDRESS_BYTES);
   const length = new Uint32Array([ADDRESS_BYTES]);
   const result = callResult("getsockopt", () =>
-    libc().getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, addressOf(place), addressOf(length)),
+    libc().getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, pointerTo(place), pointerTo(length)),
   );
   if (typeof result !== "number") return undefined;
   return { address: [...place.subarray(4, 8)].join("."), port: place.readUInt16BE(2) };

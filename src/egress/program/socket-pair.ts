@@ -1,7 +1,7 @@
 /** Two connected sockets within this process, so that bytes that were read can be read again as a connection. */
 import { FFIType } from "bun:ffi";
 import { closeSync } from "node:fs";
-import { addressOf, onFirstUse, requireResult } from "../../base/c-library.ts";
+import { onFirstUse, pointerTo, requireResult } from "../../base/c-library.ts";
 import { Peer } from "./peer.ts";
 
 const libc = onFirstUse({
@@ -19,7 +19,7 @@ type PeerSocket = Bun.Socket<Peer | undefined>;
 export async function socketPair(): Promise<[PeerSocket, PeerSocket]> {
   const place = new Int32Array(2);
   const kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-  requireResult("socketpair", () => libc().socketpair(AF_UNIX, kind, 0, addressOf(place)));
+  requireResult("socketpair", () => libc().socketpair(AF_UNIX, kind, 0, pointerTo(place)));
   const [one = -1, other = -1] = place;
   const opened = await Promise.allSettled([adopted(one), adopted(other)]);
   const [first, second] = opened;

@@ -1,7 +1,7 @@
 /** C library calls on raw descriptors, which Bun has no function for. Unchecked, so only for this folder. */
 import { FFIType } from "bun:ffi";
 import { statSync } from "node:fs";
-import { addressOf, onFirstUse } from "../../base/c-library.ts";
+import { onFirstUse, pointerTo } from "../../base/c-library.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 
@@ -60,7 +60,7 @@ const waiting = new Int32Array(1);
 
 /** Number of unread bytes in a pipe. */
 export function waitingInPipe(fd: number): number {
-  return library().ioctl(fd, BigInt(FIONREAD), BigInt(addressOf(waiting))) === 0 ? (waiting[0] ?? 0) : 0;
+  return library().ioctl(fd, BigInt(FIONREAD), BigInt(pointerTo(waiting))) === 0 ? (waiting[0] ?? 0) : 0;
 }
 
 /** Suspends or resumes the output of a terminal. Returns false if the kernel refuses. */
@@ -72,16 +72,16 @@ export function setTerminalOutput(fd: number, action: "suspend" | "resume"): boo
 export function lowerProcessesMax(count: number): (() => void) | undefined {
   const [now, hardest] = [0, 1];
   const before = new BigUint64Array(2);
-  if (library().getrlimit(RLIMIT_NPROC, addressOf(before)) !== 0) return undefined;
+  if (library().getrlimit(RLIMIT_NPROC, pointerTo(before)) !== 0) return undefined;
   if ((before[now] ?? 0n) <= BigInt(count)) return undefined;
   const lower = new BigUint64Array([BigInt(count), before[hardest] ?? 0n]);
-  if (library().setrlimit(RLIMIT_NPROC, addressOf(lower)) !== 0) return undefined;
-  return () => void library().setrlimit(RLIMIT_NPROC, addressOf(before));
+  if (library().setrlimit(RLIMIT_NPROC, pointerTo(lower)) !== 0) return undefined;
+  return () => void library().setrlimit(RLIMIT_NPROC, pointerTo(before));
 }
 
 /** Children of this thread start at niceness 0 if the thread itself has a higher priority. This cannot be undone. */
 export function resetPriorityOnFork(): boolean {
-  return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, addressOf(new Int32Array(1))) === 0;
+  return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, pointerTo(new Int32Array(1))) === 0;
 }
 
 /** Programs that this thread starts get random addresses; the guest of a sandbox that shares memory has none. */
@@ -113,13 +113,13 @@ export function entryRefusal(directory: string, { uid, gid, groups }: Account): 
 /** The exact list: Node's always includes the primary group. */
 function ownGroups(): number[] {
   const groups = new Uint32Array(Math.max(1, library().getgroups(0, null)));
-  return [...groups.subarray(0, Math.max(0, library().getgroups(groups.length, addressOf(groups))))];
+  return [...groups.subarray(0, Math.max(0, library().getgroups(groups.length, pointerTo(groups))))];
 }
 
 /** Applies to this thread only. */
 function setRights(uid: number, gid: number, groups: readonly number[]): void {
   const list = Uint32Array.of(...groups, 0);
-  library().syscall(CALLS.setgroups, BigInt(groups.length), BigInt(addressOf(list)), 0n);
+  library().syscall(CALLS.setgroups, BigInt(groups.length), BigInt(pointerTo(list)), 0n);
   library().setfsgid(gid);
   library().setfsuid(uid);
 }

@@ -3,7 +3,7 @@
  * file, so that they cannot hit another file that takes its name; reads never follow a link.
  */
 import { FFIType } from "bun:ffi";
-import { addressOf, callResult, cString, onFirstUse, SystemError } from "../../base/c-library.ts";
+import { callResult, cString, onFirstUse, pointerTo, SystemError } from "../../base/c-library.ts";
 import { logError } from "./log.ts";
 
 /** Maximum metadata shown. Programs may store more than an upload can. */
@@ -81,14 +81,14 @@ function readerOf(place: string | number): Reader {
   const { flistxattr, fgetxattr, llistxattr, lgetxattr } = library();
   if (typeof place === "number") {
     return {
-      list: () => Number(flistxattr(place, addressOf(into), into.length)),
-      get: (name) => Number(fgetxattr(place, addressOf(name), addressOf(into), into.length)),
+      list: () => Number(flistxattr(place, pointerTo(into), into.length)),
+      get: (name) => Number(fgetxattr(place, pointerTo(name), pointerTo(into), into.length)),
     };
   }
   const path = cString(place, "utf8");
   return {
-    list: () => Number(llistxattr(addressOf(path), addressOf(into), into.length)),
-    get: (name) => Number(lgetxattr(addressOf(path), addressOf(name), addressOf(into), into.length)),
+    list: () => Number(llistxattr(pointerTo(path), pointerTo(into), into.length)),
+    get: (name) => Number(lgetxattr(pointerTo(path), pointerTo(name), pointerTo(into), into.length)),
   };
 }
 
@@ -116,9 +116,9 @@ function readValues(reader: Reader, names: readonly string[]): Attributes {
 function setAll(fd: number, attributes: Attributes): SystemError | undefined {
   for (const [name, value] of attributes) {
     const place = cString(name, "latin1");
-    const content = value.length === 0 ? null : addressOf(value);
+    const content = value.length === 0 ? null : pointerTo(value);
     const result = callResult("setting an extended attribute", () =>
-      library().fsetxattr(fd, addressOf(place), content, value.length, 0),
+      library().fsetxattr(fd, pointerTo(place), content, value.length, 0),
     );
     if (result instanceof SystemError) return result;
   }
@@ -129,7 +129,7 @@ function removeAll(fd: number, names: Iterable<string>): SystemError | undefined
   let failure: SystemError | undefined;
   for (const name of names) {
     const place = cString(name, "latin1");
-    const result = callResult("removing an extended attribute", () => library().fremovexattr(fd, addressOf(place)));
+    const result = callResult("removing an extended attribute", () => library().fremovexattr(fd, pointerTo(place)));
     if (result instanceof SystemError && result.code !== "ENODATA") failure ??= result;
   }
   return failure;

@@ -29,7 +29,13 @@ import type { Images } from "../../images/images.ts";
 import { checkpointFolder } from "../../sandbox/checkpoint/checkpoint-folder.ts";
 import type { Checkpoints } from "../../sandbox/checkpoint/checkpoints.ts";
 import { requireIntact } from "../../sandbox/checkpoint/image-files.ts";
-import { type Manifest, type MemoryFacts, volumesIn, withCacheFolder } from "../../sandbox/checkpoint/manifest.ts";
+import {
+  MANIFEST_FORMAT,
+  type Manifest,
+  type MemoryFacts,
+  volumesIn,
+  withCacheFolder,
+} from "../../sandbox/checkpoint/manifest.ts";
 import { run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { mountPoints } from "../../system/mount/mount-namespace.ts";
@@ -125,7 +131,7 @@ export class Transfers {
     const draft = checkpoints.begin(name);
     try {
       await this.#load(sandbox, draft.path);
-      await this.#untie(draft.disk);
+      await this.#removeOverlayOrigin(draft.disk);
       if (manifest.memory !== undefined) await requireIntact(draft, manifest.memory.files);
       checkpoints.describe(draft, manifest);
       await run(["sync", "--file-system", draft.path], { timeoutMs: SYNC_MS });
@@ -161,15 +167,15 @@ export class Transfers {
   }
 
   #manifestHere({ manifest: text, cacheFolder }: ExportContents): Manifest {
-    const manifest = JSON.parse(withCacheFolder(text, cacheFolder, this.parts.cacheFolder)) as Manifest;
+    const manifest = parseManifest(withCacheFolder(text, cacheFolder, this.parts.cacheFolder));
     requireWithoutVolumes(manifest);
     const reason = manifest.memory && this.parts.mismatch(manifest.memory);
     if (reason === undefined) return manifest;
     throw new Fault(422, `the memory of this sandbox cannot be restored on this machine: ${reason}`);
   }
 
-  /** Makes the disk forget the folders below it: here they are copies. */
-  async #untie(disk: string): Promise<void> {
+  /** The layers are copies here: removes the attributes by which the disk names the originals. */
+  async #removeOverlayOrigin(disk: string): Promise<void> {
     const target = join(this.scratch, "disk");
     mkdirSync(target, { mode: 0o700 });
     try {
@@ -283,4 +289,14 @@ function requireWithoutVolumes({ memory }: Manifest): void {
   const [first] = memory === undefined ? [] : volumesIn(memory.mounts);
   if (first === undefined) return;
   throw new Fault(422, `the sandbox has the volume "${first.volume}" mounted, which is on one machine only`);
+}
+
+function parseManifest(text: string): Manifest {
+  try {
+    const manifest = JSON.parse(text) as Manifest;
+    if (manifest.format === MANIFEST_FORMAT) return manifest;
+  } catch {
+    // Refused below.
+  }
+  throw new Fault(422, "the manifest of the exported sandbox is damaged or of another version");
 }

@@ -11,6 +11,7 @@ import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { described, stderrLog } from "../../base/log.ts";
+import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { run } from "../../system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT, type IdRange, SHARED_IDS } from "../../system/id-range.ts";
@@ -29,6 +30,9 @@ const UNWRITTEN_MAX_BYTES = 8 * 1024 * 1024;
 const MAPPING_TRIAL_MB = 8;
 
 /** Mount points of the root and the disk, below the folder of a sandbox. */
+/** A disk of several GiB, where blocks cannot be shared. */
+const DISK_COPY_MS = scaled(300_000);
+
 const PLACES = ["root", "disk"] as const;
 
 interface Disk {
@@ -266,7 +270,7 @@ export class Disks {
   async clone(source: string, target: string): Promise<void> {
     if (this.reflink && (await this.mounts.do({ kind: "reflink", source, target }))) return;
     await rm(target, { force: true });
-    await run(["cp", "--sparse=always", source, target]);
+    await run(["cp", "--sparse=always", source, target], { timeoutMs: DISK_COPY_MS });
   }
 }
 

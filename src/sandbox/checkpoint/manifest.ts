@@ -1,7 +1,8 @@
 /** The manifest of a checkpoint: what a restore needs, and whether this machine can do it. */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import type { RuntimeName, SandboxKind, VolumeMount } from "../../contract/internal/host.ts";
+import type { SandboxKind, VolumeMount } from "../../contract/internal/host.ts";
+import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
 
 export const MANIFEST_FORMAT = 1;

@@ -196,15 +196,15 @@ export class Network {
   }
 
   take(): number {
-    return this.#taken(this.#slots.take());
+    return this.#noteTaken(this.#slots.take());
   }
 
   /** Takes a free slot, preferably the one with this address. */
   takeFor(address: string, id: string): number {
-    return this.#taken(this.#slots.takePreferring(this.#slotOf(address)), id);
+    return this.#noteTaken(this.#slots.takePreferring(this.#slotOf(address)), id);
   }
 
-  #taken(slot: number, id?: string): number {
+  #noteTaken(slot: number, id?: string): number {
     const whose = this.#flows.get(slot);
     if (whose !== "none" && (whose === undefined || whose !== id)) this.#withFlows.add(slot);
     this.#flows.delete(slot);

@@ -4,6 +4,7 @@
 import { existsSync } from "node:fs";
 import { chown, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { freePort } from "../../base/testing/free-port.ts";
 import { openStore } from "../store.ts";
 import { newDatabaseFolder } from "./database-folder.ts";
@@ -86,10 +87,18 @@ export async function startPostgres(programs: string): Promise<PostgresServer> {
     await server.exited;
   };
   const signalAll = async (signal: "SIGSTOP" | "SIGCONT") => {
+    // The postmaster first: it makes the others.
+    server.kill(signal);
     const children = await new Response(
       Bun.spawn(["pgrep", "-P", String(server.pid)], { stdout: "pipe" }).stdout,
     ).text();
-    for (const pid of [server.pid, ...children.split("\n").filter(Boolean).map(Number)]) process.kill(pid, signal);
+    for (const pid of children.split("\n").filter(Boolean).map(Number)) {
+      try {
+        process.kill(pid, signal);
+      } catch (error) {
+        if (systemCode(error) !== "ESRCH") throw error;
+      }
+    }
   };
   const address = `postgres://postgres@127.0.0.1:${port}`;
   await (await openStore(await newDatabase(address, EMPTY, MIGRATED), 0)).close();

@@ -1,6 +1,6 @@
 /** How much of a file is in memory and not yet on the disk. */
 import { FFIType } from "bun:ffi";
-import { addressOf, onFirstUse } from "../../base/c-library.ts";
+import { onFirstUse, pointerTo } from "../../base/c-library.ts";
 import { pageSize } from "../page-size.ts";
 
 /** The same number on every architecture. */
@@ -17,7 +17,7 @@ export function unwrittenBytes(file: number): number | undefined {
   // The whole file.
   const range = new BigUint64Array([0n, 0n]);
   const answer = new BigUint64Array(ANSWER_NUMBERS);
-  if (libc().syscall(CACHESTAT, BigInt(file), BigInt(addressOf(range)), BigInt(addressOf(answer)), 0n) !== 0n)
+  if (libc().syscall(CACHESTAT, BigInt(file), BigInt(pointerTo(range)), BigInt(pointerTo(answer)), 0n) !== 0n)
     return undefined;
   const [, changed = 0n, beingWritten = 0n] = answer;
   return Number(changed + beingWritten) * pageSize();

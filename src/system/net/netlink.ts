@@ -5,7 +5,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
-import { addressOf, errorNumber, onFirstUse, SystemError } from "../../base/c-library.ts";
+import { errorNumber, onFirstUse, pointerTo, SystemError } from "../../base/c-library.ts";
 import { Fault } from "../../contract/fault.ts";
 import { visit } from "./namespace-visit.ts";
 
@@ -78,7 +78,7 @@ export class NetlinkSocket implements Disposable {
     // Kernels without these options return only numbers.
     const on = new Int32Array([1]);
     for (const option of [CAP_ACK, EXT_ACK])
-      libc().setsockopt(this.#fd, SOL_NETLINK, option, addressOf(on), on.byteLength);
+      libc().setsockopt(this.#fd, SOL_NETLINK, option, pointerTo(on), on.byteLength);
   }
 
   /** Sends all requests at once; the kernel performs them in order. A refused one does not stop the others. */
@@ -110,7 +110,7 @@ export class NetlinkSocket implements Disposable {
   /** Returns the messages that are ready. An error is a message with a negative number. */
   receive(): NetlinkMessage[] {
     const room = Buffer.allocUnsafe(NETLINK_ANSWER_BYTES);
-    const length = Number(libc().recv(this.#fd, addressOf(room), BigInt(room.length), MSG_DONTWAIT));
+    const length = Number(libc().recv(this.#fd, pointerTo(room), BigInt(room.length), MSG_DONTWAIT));
     if (length < 0) throw new SystemError("recv", errorNumber());
     const messages: NetlinkMessage[] = [];
     for (let at = 0; at + HEAD_BYTES <= length; ) {
@@ -129,7 +129,7 @@ export class NetlinkSocket implements Disposable {
 
   #send(requests: readonly NetlinkRequest[]): void {
     const bytes = Buffer.concat(requests.map((each) => message(each, this.#sequence++)));
-    if (libc().send(this.#fd, addressOf(bytes), BigInt(bytes.length), 0) < 0)
+    if (libc().send(this.#fd, pointerTo(bytes), BigInt(bytes.length), 0) < 0)
       throw new SystemError("send", errorNumber());
   }
 }

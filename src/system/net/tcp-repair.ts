@@ -4,7 +4,7 @@
  */
 import { FFIType } from "bun:ffi";
 import { closeSync, readdirSync, readlinkSync } from "node:fs";
-import { addressOf, onFirstUse } from "../../base/c-library.ts";
+import { onFirstUse, pointerTo } from "../../base/c-library.ts";
 
 const libc = onFirstUse({
   syscall: { args: [FFIType.i64, FFIType.i64, FFIType.i64, FFIType.i64], returns: FFIType.i64 },
@@ -56,10 +56,10 @@ function endRepairOf(process: number, fd: number): void {
   if (own < 0) return;
   try {
     const [value, bytes] = [new Int32Array(1), new Uint32Array([INT_BYTES])];
-    const isTcp = libc().getsockopt(own, IPPROTO_TCP, TCP_REPAIR, addressOf(value), addressOf(bytes)) === 0;
+    const isTcp = libc().getsockopt(own, IPPROTO_TCP, TCP_REPAIR, pointerTo(value), pointerTo(bytes)) === 0;
     if (!isTcp || value[0] !== ON) return;
     value[0] = OFF_QUIETLY;
-    libc().setsockopt(own, IPPROTO_TCP, TCP_REPAIR, addressOf(value), INT_BYTES);
+    libc().setsockopt(own, IPPROTO_TCP, TCP_REPAIR, pointerTo(value), INT_BYTES);
   } finally {
     closeSync(own);
   }

@@ -71,7 +71,10 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
         expect(await at.files.read("/tmp/kept")).toBe("kept\n");
         const { status, body } = await create();
         refusal = body.message;
-        expect([status, refusal]).toEqual([503, expect.stringContaining("running sandboxes and their URLs go on")]);
+        expect([status, refusal]).toEqual([
+          503,
+          expect.stringContaining("running sandboxes and their URLs keep working"),
+        ]);
         return refusal.includes("for some seconds");
       },
     );

@@ -32,7 +32,7 @@ test.each<{ request: string; named: string; options: SandboxOpts }>([
   { request: "a name without a denial", named: "allowOut", options: { network: { allowOut: ["a.test"] } } },
   { request: "an unknown volume", named: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
   { request: "a life without an end", named: "timeout", options: { timeoutMs: 2 ** 31 * 1000 } },
-])("$asked is rejected with the name $named, and no sandbox is created", async ({ named, options }) => {
+])("$request is rejected with the name $named, and no sandbox is created", async ({ named, options }) => {
   const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
   expect(error).toBeInstanceOf(SandboxError);
   expect(error.message).toStartWith("400: ");

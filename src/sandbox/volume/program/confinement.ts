@@ -6,7 +6,7 @@
 import { FFIType } from "bun:ffi";
 import { constants, fstatSync, openSync, type Stats } from "node:fs";
 import { open } from "node:fs/promises";
-import { addressOf, cString, onFirstUse, requireResult } from "../../../base/c-library.ts";
+import { cString, onFirstUse, pointerTo, requireResult } from "../../../base/c-library.ts";
 
 const libc = onFirstUse({
   chroot: { args: [FFIType.ptr], returns: FFIType.i32 },
@@ -29,7 +29,7 @@ export function confineTo(root: string): void {
   libc();
   descriptors = openSync("/proc/self/fd", constants.O_RDONLY | constants.O_DIRECTORY);
   const path = cString(root);
-  requireResult("chroot", () => libc().chroot(addressOf(path)));
+  requireResult("chroot", () => libc().chroot(pointerTo(path)));
   process.chdir("/");
 }
 
@@ -46,13 +46,13 @@ export async function nameEntry(path: string): Promise<{ fd: number; stats: Stat
 export function openNamed(fd: number): number {
   const name = cString(String(fd));
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | O_CLOEXEC;
-  return requireResult("openat", () => libc().openat(descriptors, addressOf(name), flags, 0));
+  return requireResult("openat", () => libc().openat(descriptors, pointerTo(name), flags, 0));
 }
 
 /** Gives an unnamed file this path, which must be free. */
 export function linkFile(fd: number, path: string): void {
   const [from, to] = [cString(String(fd)), cString(path)];
   requireResult("linkat", () =>
-    libc().linkat(descriptors, addressOf(from), AT_FDCWD, addressOf(to), AT_SYMLINK_FOLLOW),
+    libc().linkat(descriptors, pointerTo(from), AT_FDCWD, pointerTo(to), AT_SYMLINK_FOLLOW),
   );
 }

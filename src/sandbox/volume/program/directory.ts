@@ -1,7 +1,7 @@
 /** Reads names in batches: a folder may have millions. Names are bytes, and not all are valid text. */
 import { FFIType } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
-import { addressOf, onFirstUse, requireResult } from "../../../base/c-library.ts";
+import { onFirstUse, pointerTo, requireResult } from "../../../base/c-library.ts";
 
 const CONTENT_NAMES_BYTES = 64 * 1024;
 
@@ -30,7 +30,7 @@ export function* namesIn(path: string | Buffer): Generator<Named> {
   try {
     const buffer = Buffer.alloc(CONTENT_NAMES_BYTES);
     for (;;) {
-      const bytes = requireResult("getdents64", () => Number(libc().getdents64(fd, addressOf(buffer), buffer.length)));
+      const bytes = requireResult("getdents64", () => Number(libc().getdents64(fd, pointerTo(buffer), buffer.length)));
       if (bytes === 0) return;
       yield* entriesIn(buffer, bytes);
     }

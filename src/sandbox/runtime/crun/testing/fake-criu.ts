@@ -1,6 +1,6 @@
 /** A fake CRIU: sends over its standard input what CRIU sends during a restore: two stages, then success. */
 import { FFIType } from "bun:ffi";
-import { addressOf, onFirstUse } from "../../../../base/c-library.ts";
+import { onFirstUse, pointerTo } from "../../../../base/c-library.ts";
 
 const libc = onFirstUse({
   send: { args: [FFIType.i32, FFIType.ptr, FFIType.u64, FFIType.i32], returns: FFIType.i64 },
@@ -14,13 +14,13 @@ const socket = Number(descriptor);
 
 function hear(): string {
   const message = Buffer.alloc(MESSAGE_MAX_BYTES);
-  const length = Number(libc().recv(socket, addressOf(message), BigInt(message.length), 0));
+  const length = Number(libc().recv(socket, pointerTo(message), BigInt(message.length), 0));
   return message.toString("hex", 0, Math.max(length, 0));
 }
 
 function say(bytes: string): void {
   const message = Buffer.from(bytes, "hex");
-  libc().send(socket, addressOf(message), BigInt(message.length), 0);
+  libc().send(socket, pointerTo(message), BigInt(message.length), 0);
 }
 
 /** Fails when told to, and when the other end is closed. */
