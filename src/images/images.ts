@@ -22,7 +22,6 @@ import { run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
 import type { Lower } from "../system/mount/mount-job.ts";
 import { mountPoints } from "../system/mount/mount-namespace.ts";
-import { syncPath } from "../system/sync-path.ts";
 import { cachedStack, IMAGE_REMOVE_MS, stackedOn } from "./cached-images.ts";
 import type { Disks } from "./disk/disks.ts";
 import { bytesOf, copyUpper } from "./image-copy.ts";
@@ -209,7 +208,7 @@ export class Images {
       await run(["sync", "--file-system", unfinished], { timeoutMs: IMAGE_SYNC_MS });
       signal?.throwIfAborted();
       renameSync(unfinished, join(this.#folder, name));
-      await syncPath(this.#folder);
+      await run(["sync", this.#folder], { timeoutMs: IMAGE_SYNC_MS });
     } catch (cause) {
       // The rename may have succeeded already.
       await this.remove(name);
