@@ -1,7 +1,8 @@
 /** One process of a client, from its first output to the report of its end, whatever connections do. */
 import { SerialQueue } from "../../base/serial-queue.ts";
+import { systemCode } from "../../base/system-code.ts";
 import type { Fault } from "../../contract/fault.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
 import type { OutputSink, ProcessIo } from "./process-io.ts";
 import type { ProcessTexts } from "./start-texts.ts";
