@@ -4,7 +4,6 @@
  * people trust. Its key stays in the data folder, readable only for root: the relay gets certificates, for a key that
  * each start makes anew.
  */
-
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { mkdir, rename, writeFile } from "node:fs/promises";
