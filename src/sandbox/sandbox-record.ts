@@ -2,11 +2,12 @@
  * The facts by which the host finds a sandbox again after the server was killed. The record is in the run folder beside
  * the bundle; a reboot deletes the records together with the processes.
  */
-import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Egress, SandboxKind } from "../contract/internal/host.ts";
 import type { RuntimeName } from "../contract/runtime-name.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
+import { replaceFile } from "../system/replace-file.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 
@@ -33,9 +34,7 @@ export interface SandboxRecord {
 }
 
 export function writeRecord(folder: string, record: SandboxRecord): void {
-  const path = join(folder, "record.json");
-  writeFileSync(`${path}.new`, JSON.stringify(record), { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  replaceFile(join(folder, "record.json"), JSON.stringify(record));
 }
 
 export function readRecord(folder: string): SandboxRecord | undefined {
