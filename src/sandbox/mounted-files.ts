@@ -8,7 +8,7 @@ import { OWN_FOLDER } from "./checkpoint/manifest.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
 export const BOOT_ID_FILE = "boot-id";
-export const CONTROL_SECRET_FILE = "control-secret";
+export const CONTROL_SECRET_NAME = "control-secret";
 const SECRET_BYTES = 32;
 /**
  * Shown as /proc/meminfo; the kernel's own shows the whole machine. The guest keeps it current, so root inside can
@@ -41,7 +41,7 @@ export function makeBootIdFile(folder: string): string {
 
 /** The secret for the guest's control channel. The sandbox's settings may follow on the next line of the file. */
 export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
-  const path = join(folder, CONTROL_SECRET_FILE);
+  const path = join(folder, CONTROL_SECRET_NAME);
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
   writeFileSync(path, secret, { mode: 0o400 });
   chownSync(path, ids.first, ids.first);
@@ -53,7 +53,7 @@ export function keptFiles({ mounts }: Pick<SandboxRecord, "mounts">): string[] {
   return mounts
     .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
     .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1))
-    .filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_FILE);
+    .filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_NAME);
 }
 
 /** Files that a sandbox takes over from a checkpoint. A copy is a different machine, so it gets a new boot id. */
