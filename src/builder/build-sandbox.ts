@@ -13,7 +13,7 @@ import { GuestCommands } from "../sandbox/guest-link/guest-commands.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
-import type { CommandOutput } from "./build-log.ts";
+import type { CommandOutput } from "./command-output.ts";
 import { shortened } from "./step-line.ts";
 
 const HOME_MAX_CHARS = 1024;

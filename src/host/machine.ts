@@ -9,7 +9,7 @@ import { rm } from "node:fs/promises";
 import { systemClock } from "../base/clock.ts";
 import { described, stderrLog } from "../base/log.ts";
 import { KeyedQueue } from "../base/serial-queue.ts";
-import type { Builds } from "../builder/build-runner.ts";
+import type { BuildRunner } from "../builder/build-runner.ts";
 import type { Layers } from "../builder/layers.ts";
 import { boundsOf, openBuilds } from "../builder/open-builds.ts";
 import { Fault } from "../contract/fault.ts";
@@ -67,7 +67,7 @@ export class Machine implements Host {
   readonly #pool: ReadyPool;
   readonly #sandboxes: TemplateSandboxes;
   readonly #layers: Layers;
-  readonly #builds: Builds;
+  readonly #builds: BuildRunner;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
   readonly #merging: KsmdControl;
