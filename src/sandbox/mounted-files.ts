@@ -1,6 +1,7 @@
 /** Files in a sandbox's own folder that are mounted into it: inherited from its checkpoint, or made anew. */
 import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { randomHex } from "../base/random-hex.ts";
 import { meminfoText } from "../contract/runtime/meminfo.ts";
 import type { IdRange } from "../system/id-range.ts";
 import type { MountJob } from "../system/mount/mount-job.ts";
@@ -42,7 +43,7 @@ export function makeBootIdFile(folder: string): string {
 /** The secret for the guest's control channel. The sandbox's settings may follow on the next line of the file. */
 export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
   const path = join(folder, CONTROL_SECRET_NAME);
-  const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
+  const secret = randomHex(SECRET_BYTES);
   writeFileSync(path, secret, { mode: 0o400 });
   chownSync(path, ids.first, ids.first);
   return { secret, path };
