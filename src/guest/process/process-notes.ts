@@ -26,7 +26,7 @@ export function noteProcess(
     request_id: requestId,
   });
   void process.ended.then((end) => {
-    const { stdin, stdout, stderr, pty } = process.carriedBytes;
+    const { stdin, stdout, stderr, pty } = process.byteCounts;
     journal.note("process", "info", "Process ended", {
       event_type: "process_end",
       pid,
