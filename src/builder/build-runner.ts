@@ -40,7 +40,7 @@ export class BuildRunner {
 
   async build(request: BuildRequest): Promise<BuildOutcome> {
     const { id } = request;
-    if (this.#underway.has(id)) throw new Fault(409, `the build ${id} is under way already`);
+    if (this.#underway.has(id)) throw new Fault(409, `the build ${id} is already in progress`);
     const over = new AbortController();
     const { maxMs } = this.parts.bounds;
     const late = setTimeout(

@@ -157,7 +157,7 @@ export class Lifecycle {
     return this.#bringUp(id, connectOptions(this.#core, team, id, options));
   }
 
-  /** Fault 409 when it is running already. */
+  /** Fault 409 when it is already running. */
   async resume(team: Team, id: string, options: Omit<ResumeOptions, "mintToken">): Promise<Sandbox> {
     return (await this.#bringUp(id, resumeOptions(this.#core, team, id, options))).sandbox;
   }
@@ -165,7 +165,7 @@ export class Lifecycle {
   /** Fault 409 only when it is already paused: clients treat that as success. */
   async pause(team: Team, id: string, memory: boolean): Promise<void> {
     await this.#whenAtRest(team, id, {
-      whenPaused: () => new Fault(409, `sandbox "${id}" is paused already`),
+      whenPaused: () => new Fault(409, `sandbox "${id}" is already paused`),
       whenBusy: () =>
         new Fault(503, `sandbox "${id}" is being resumed or copied and was not paused; try again in a moment`),
       whenRunning: async (sandbox) => (await this.#pausing.now(sandbox, memory)) || undefined,
