@@ -51,6 +51,9 @@ import { recover } from "./transitions/recovery.ts";
 import { type ResumeOptions, Resuming } from "./transitions/resuming.ts";
 import { wakeRefusal } from "./transitions/wake.ts";
 
+/** Sandboxes of a team that are killed at once. */
+const TEAM_SANDBOXES_AT_ONCE = 4;
+
 /** How long a kill waits for a sandbox that is between two states. The sandbox ends after that in any case. */
 export const KILL_WAIT_MS = scaled(45_000);
 /** Rounds of waiting for a running sandbox: other calls may begin new transitions meanwhile. */
@@ -240,7 +243,7 @@ export class Lifecycle {
   /** Kills all sandboxes of a team. `left` counts those that are not gone in time; their removal continues. */
   async killAll(team: Team): Promise<{ gone: number; left: number }> {
     const killed = { gone: 0, left: 0 };
-    await forEachLimited(await this.#core.store.sandboxes.idsOfTeam(team.id), async (id) => {
+    await forEachLimited(await this.#core.store.sandboxes.idsOfTeam(team.id), TEAM_SANDBOXES_AT_ONCE, async (id) => {
       try {
         await this.kill(team, id);
         killed.gone += 1;
