@@ -1,4 +1,5 @@
 /** Checks that a repository has backups, that each is whole, and that all data matches its digests. */
+import { errorMessage } from "../base/error-message.ts";
 import { backupsAmong, CONTENTS, parseContents, requireComplete } from "./contents.ts";
 import type { Repository } from "./repository.ts";
 
@@ -17,7 +18,7 @@ export async function verify(repository: Repository, say: (line: string) => void
       say([line, ...contents.missing.map(({ name }) => `without ${name}`)].join("  "));
     } catch (cause) {
       incomplete++;
-      say(`${line}  ${cause instanceof Error ? cause.message : String(cause)}`);
+      say(`${line}  ${errorMessage(cause)}`);
     }
   }
   await repository.check();

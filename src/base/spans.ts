@@ -1,4 +1,5 @@
 /** Spans of traces: timed work with its place in a trace, as exported to a collector. */
+import { randomHex } from "./random-hex.ts";
 
 /** Ids of a span, and of the one around it. */
 export interface SpanIds {
@@ -25,8 +26,4 @@ export function newSpanId(): string {
 
 export function newTraceId(): string {
   return randomHex(16);
-}
-
-function randomHex(bytes: number): string {
-  return crypto.getRandomValues(new Uint8Array(bytes)).toHex();
 }

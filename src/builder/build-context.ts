@@ -1,8 +1,9 @@
 /** State that one build step passes to the next besides the disk: user, working directory and variables. Pure. */
 import { join, normalize } from "node:path/posix";
 import { Fault } from "../contract/fault.ts";
+import { PATH_DEFAULT } from "../contract/runtime/guest-programs.ts";
 import { BUILD_VARIABLES_MAX_BYTES } from "./limits.ts";
-import { expand, PATH_DEFAULT } from "./variables.ts";
+import { expand } from "./variables.ts";
 
 export interface BuildContext {
   user: string;

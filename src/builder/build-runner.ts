@@ -15,9 +15,10 @@ import { Fault } from "../contract/fault.ts";
 import type { BuildLogEntry, BuildOutcome, BuildRequest, PrepareStart } from "../contract/internal/host.ts";
 import { openEgress } from "../sandbox/network/private-egress.ts";
 import { BuildJob, type BuildParts } from "./build-job.ts";
-import { BuildLog, silentOutput } from "./build-log.ts";
+import { BuildLog } from "./build-log.ts";
 import { runBuild } from "./build-run.ts";
 import { BuildSandbox } from "./build-sandbox.ts";
+import { silentOutput } from "./command-output.ts";
 import type { BuildResult } from "./results.ts";
 import { startUntilReady } from "./start-command.ts";
 
@@ -26,7 +27,7 @@ interface Underway {
   readonly ended: Promise<unknown>;
 }
 
-export class Builds {
+export class BuildRunner {
   readonly #underway = new Map<string, Underway>();
   readonly #closing = new AbortController();
   readonly #background = new Background(stderrLog);
@@ -39,7 +40,7 @@ export class Builds {
 
   async build(request: BuildRequest): Promise<BuildOutcome> {
     const { id } = request;
-    if (this.#underway.has(id)) throw new Fault(409, `the build ${id} is under way already`);
+    if (this.#underway.has(id)) throw new Fault(409, `the build ${id} is already in progress`);
     const over = new AbortController();
     const { maxMs } = this.parts.bounds;
     const late = setTimeout(

@@ -2,6 +2,7 @@
  * A sandbox that belongs to a build. It has the isolation and limits of any other sandbox, but is never listed, and
  * only this process knows its guest's token. Disposing it ends all its processes.
  */
+import { randomHex } from "../base/random-hex.ts";
 import { shellQuoted } from "../base/shell-text.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox } from "../contract/internal/host.ts";
@@ -13,8 +14,10 @@ import { GuestCommands } from "../sandbox/guest-link/guest-commands.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
-import type { CommandOutput } from "./build-log.ts";
+import type { CommandOutput } from "./command-output.ts";
 import { shortened } from "./step-line.ts";
+
+const GUEST_TOKEN_BYTES = 32;
 
 const HOME_MAX_CHARS = 1024;
 /** Maximum size of a passwd file in which a build looks up homes. */
@@ -182,5 +185,5 @@ export class CommandFailure extends Fault {
 }
 
 export function newToken(): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
+  return randomHex(GUEST_TOKEN_BYTES);
 }

@@ -1,4 +1,5 @@
 /** The end of a build: writes its image and the checkpoint of its start command, and tests both. */
+import { randomHex } from "../base/random-hex.ts";
 import { Fault } from "../contract/fault.ts";
 import type { SandboxKind } from "../contract/internal/host.ts";
 import { requireFit } from "../sandbox/checkpoint/manifest.ts";
@@ -9,6 +10,9 @@ import { imageKey, startKey } from "./layer-key.ts";
 import { startUntilReady } from "./start-command.ts";
 import { shortened } from "./step-line.ts";
 import type { StepPhase } from "./step-phase.ts";
+
+/** Of the random part in names of images and checkpoints. */
+const NAME_BYTES = 10;
 
 const NOT_KEPT =
   "What the start command started cannot be kept, so each sandbox runs the start command when it is created";
@@ -45,7 +49,7 @@ export class FinishPhase {
     const { templateId, id: buildId, owner } = this.job.request;
     this.job.say("debug", "Writing the image");
     await sandbox.sign({ templateId, buildId });
-    const name = `t${randomHex()}`;
+    const name = `t${randomHex(NAME_BYTES)}`;
     holds.use(images.hold(name));
     // A temporary clone of the disk. The build's ids are written after the last layer, so that layers do not contain
     // them.
@@ -94,7 +98,7 @@ export class FinishPhase {
     const output = this.job.log.output(this.job.at);
     await startUntilReady(sandbox, { start, context: made.context, output, bounds });
     this.job.say("info", "Ready");
-    const name = `start-${randomHex()}`;
+    const name = `start-${randomHex(NAME_BYTES)}`;
     try {
       await sandbox.keepMemory(checkpointing, name, owner);
       undo.defer(() => checkpoints.remove(name));
@@ -152,8 +156,4 @@ export class FinishPhase {
     const { start, cpuCount, memoryMB, diskSizeMB } = this.job.request;
     return startKey(key, start ?? { command: "", ready: null }, [cpuCount, memoryMB, diskSizeMB]);
   }
-}
-
-function randomHex(): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex");
 }

@@ -12,7 +12,7 @@ import type { Volumes } from "../sandbox/volume/volume-disks.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { BaseImages, type FetchOptions } from "./base-images.ts";
 import type { BuildBounds, BuiltinImages } from "./build-job.ts";
-import { Builds } from "./build-runner.ts";
+import { BuildRunner } from "./build-runner.ts";
 import type { SandboxSource } from "./build-sandbox.ts";
 import { Layers } from "./layers.ts";
 import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
@@ -72,7 +72,7 @@ export function boundsOf({ builds }: BuildOptions): BuildBounds {
   return { ...BOUNDS, ...builds };
 }
 
-export function openBuilds(parts: MachineParts): { layers: Layers; builds: Builds } {
+export function openBuilds(parts: MachineParts): { layers: Layers; builds: BuildRunner } {
   const { disks, running } = parts;
   // Held as long as the server runs, so that collection never removes it.
   if (parts.fetching !== undefined) parts.images.hold(FETCH_IMAGE);
@@ -84,7 +84,7 @@ export function openBuilds(parts: MachineParts): { layers: Layers; builds: Build
     notesFolder: parts.data.fetchedNotesFolder,
     options: parts.fetching ?? {},
   });
-  const builds = new Builds(
+  const builds = new BuildRunner(
     {
       ...parts,
       bases,

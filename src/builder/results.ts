@@ -1,7 +1,8 @@
 /** Results of builds by the key of their steps, as hints for identical builds: an image may be gone. */
-import { mkdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, utimesSync } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { replaceFile } from "../system/replace-file.ts";
 
 export interface BuildResult {
   image: string;
@@ -23,9 +24,7 @@ export class BuildResults {
   }
 
   keep(key: string, result: BuildResult): void {
-    const path = join(this.folder, `${key}.json`);
-    writeFileSync(`${path}.new`, JSON.stringify(result), { mode: 0o600 });
-    renameSync(`${path}.new`, path);
+    replaceFile(join(this.folder, `${key}.json`), JSON.stringify(result));
   }
 
   async collect(isUsable: (result: BuildResult) => boolean, keptMs: number): Promise<void> {

@@ -3,8 +3,8 @@ import { Fault } from "../contract/fault.ts";
 import type { StartCommand } from "../contract/internal/host.ts";
 import { abortableSleep } from "./abortable-sleep.ts";
 import type { BuildContext } from "./build-context.ts";
-import type { CommandOutput } from "./build-log.ts";
 import { type BuildSandbox, CommandFailure } from "./build-sandbox.ts";
+import type { CommandOutput } from "./command-output.ts";
 
 /** Delay between tries of the ready command: it doubles from the minimum to the maximum. */
 const BUILD_READY_RETRY_MIN_MS = 50;

@@ -3,8 +3,8 @@ import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildStep } from "../contract/internal/host.ts";
 import { type BuildContext, placeOf, variablesOf } from "./build-context.ts";
-import type { CommandOutput } from "./build-log.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
+import type { CommandOutput } from "./command-output.ts";
 import { expand } from "./variables.ts";
 
 interface StepSurroundings {

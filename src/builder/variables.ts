@@ -7,7 +7,6 @@ import { Fault } from "../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES } from "./limits.ts";
 
 const BUILD_VARIABLES_NESTED_MAX = 16;
-export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PLAIN = /\$([A-Za-z_]\w*)/y;
 const BRACED = /\$\{([A-Za-z_]\w*)(?:(:?)([-+?]))?/y;

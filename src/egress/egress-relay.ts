@@ -4,7 +4,6 @@
  * ready; until then connections are refused. This folder never writes firewall rules: the host redirects connections to
  * the relay.
  */
-
 import { join } from "node:path";
 import { boundedLines } from "../base/bounded-lines.ts";
 import type { CountsByName } from "../base/event-counts.ts";

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { kernelUuid } from "../base/kernel-random.ts";
+import { systemCode } from "../base/system-code.ts";
 import { Fault } from "../contract/fault.ts";
 import {
   AUTHORITY_READ_HEADER,
@@ -20,7 +21,6 @@ import { logNotice } from "./system/log.ts";
 import { renewMachineId } from "./system/machine-id.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { quote } from "./system/quote.ts";
-import { systemCode } from "./system/rpc-fault.ts";
 import { trustRules } from "./system/rule-trust.ts";
 import { wholeNumber } from "./system/whole-number.ts";
 import { matchesAny } from "./users/access.ts";

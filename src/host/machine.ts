@@ -9,7 +9,7 @@ import { rm } from "node:fs/promises";
 import { systemClock } from "../base/clock.ts";
 import { described, stderrLog } from "../base/log.ts";
 import { KeyedQueue } from "../base/serial-queue.ts";
-import type { Builds } from "../builder/build-runner.ts";
+import type { BuildRunner } from "../builder/build-runner.ts";
 import type { Layers } from "../builder/layers.ts";
 import { boundsOf, openBuilds } from "../builder/open-builds.ts";
 import { Fault } from "../contract/fault.ts";
@@ -67,7 +67,7 @@ export class Machine implements Host {
   readonly #pool: ReadyPool;
   readonly #sandboxes: TemplateSandboxes;
   readonly #layers: Layers;
-  readonly #builds: Builds;
+  readonly #builds: BuildRunner;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
   readonly #merging: KsmdControl;
@@ -175,7 +175,7 @@ export class Machine implements Host {
     const { id } = request;
     await this.#turns.run(id, async () => {
       this.parts.images.require(request.kind.image);
-      if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
+      if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} is already running`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
         using _start = this.#pool.trackClientStart();
@@ -428,11 +428,11 @@ export class Machine implements Host {
   }
 
   #handleLoss(id: string, reason: string): void {
-    const isTold = this.#running.get(id)?.isAnnounced;
+    const wasAnnounced = this.#running.get(id)?.isAnnounced;
     stderrLog.write({ level: "warn", event: "a sandbox ended by itself", sandbox: id, reason });
     this.#pool.lost(id);
     this.destroy(id).catch((error) => logFailure("a lost sandbox could not be removed", error, id));
-    if (isTold) this.#running.emit({ kind: "lost", id, reason });
+    if (wasAnnounced) this.#running.emit({ kind: "lost", id, reason });
   }
 
   #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {

@@ -9,8 +9,8 @@
  * Admission: control decides whether a create is allowed before it calls the host. The host rejects one only if it
  * cannot make the sandbox. docs/architecture.md lists all these places in their order.
  */
-import { silentOutput } from "../builder/build-log.ts";
 import { BuildSandbox, newToken, type SandboxSource } from "../builder/build-sandbox.ts";
+import { silentOutput } from "../builder/command-output.ts";
 import { type ReadyBounds, startUntilReady } from "../builder/start-command.ts";
 import { Fault } from "../contract/fault.ts";
 import { newSandboxId } from "../contract/ids.ts";

@@ -199,7 +199,7 @@ export class Images {
   }
 
   async #make(name: string, fill: (unfinished: string) => Promise<void>, signal?: AbortSignal): Promise<void> {
-    const unfinished = join(this.#folder, named(name) + UNFINISHED);
+    const unfinished = join(this.#folder, checkedImageName(name) + UNFINISHED);
     // A concurrent call with this name fails here.
     mkdirSync(unfinished, { mode: 0o700 });
     try {
@@ -222,7 +222,7 @@ export class Images {
   async remove(name: string): Promise<void> {
     this.#facts.delete(name);
     this.#freshSince.delete(name);
-    const path = join(this.#folder, named(name));
+    const path = join(this.#folder, checkedImageName(name));
     if (!existsSync(path)) return;
     // A partly removed folder must not look like an image, and must not block the next image of this name.
     const leaving = `${path}.${crypto.randomUUID()}${LEAVING}`;
@@ -293,13 +293,13 @@ export class Images {
   }
 
   #isBuiltIn(name: string): boolean {
-    return existsSync(imageFolder(this.cacheFolder, named(name)));
+    return existsSync(imageFolder(this.cacheFolder, checkedImageName(name)));
   }
 
   #factsOf(name: string): ImageFacts | undefined {
     const known = this.#facts.get(name);
     if (known !== undefined) return known;
-    const path = join(this.#folder, named(name), "image.json");
+    const path = join(this.#folder, checkedImageName(name), "image.json");
     if (!existsSync(path)) return undefined;
     const facts = JSON.parse(readFileSync(path, "utf8")) as ImageFacts;
     if (facts.format !== IMAGE_FORMAT) {
@@ -339,7 +339,7 @@ function missing(name: string, part: string): Fault {
   return new Fault(404, `the image "${name}" is not on this machine${below}`);
 }
 
-function named(name: string): string {
+function checkedImageName(name: string): string {
   if (!/^[a-z0-9][a-z0-9-]{0,127}$/.test(name)) throw new Fault(500, `${JSON.stringify(name)} cannot name an image`);
   return name;
 }

@@ -22,7 +22,7 @@ export class KernelProcess {
   readonly ended: Promise<void>;
   #hasEnded = false;
 
-  /** `finalOutput` gives what it wrote to its own error output last. */
+  /** `finalOutput` returns the end of its stderr. */
   constructor(
     readonly pid: number,
     ended: Promise<unknown>,
@@ -49,13 +49,13 @@ export class KernelProcess {
     if (!this.#hasEnded) signalGroup(this.pid, name);
   }
 
-  /** The last that it wrote to its own error output, once it has ended. */
+  /** The end of its stderr, once the process has ended. */
   async log(): Promise<string> {
     return (await this.finalOutput()).trim();
   }
 }
 
-/** Reads a process's error output to its end and keeps the last of it. */
+/** Reads stderr to its end and keeps the last KERNEL_LOG_MAX_CHARS characters. */
 export class FinalOutput {
   text = "";
   readonly #read: Promise<void>;

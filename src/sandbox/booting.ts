@@ -14,7 +14,6 @@ import type { IdRanges } from "../system/id-ranges.ts";
 import type { Lower } from "../system/mount/mount-job.ts";
 import type { Mounts } from "../system/mount/mounts.ts";
 import { openFilesMax } from "../system/open-files.ts";
-import { startTicks } from "../system/start-ticks.ts";
 import { userLimitsFor } from "../system/user-limits.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
@@ -26,7 +25,7 @@ import { makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } fro
 import type { Network } from "./network/network.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
-import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { isAlive, type SandboxRecord, writeNewRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import type { Volumes } from "./volume/volume-disks.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
@@ -75,11 +74,11 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, request.mounts);
-    const besides = [meminfoMount(folder)];
+    const extraMounts = [meminfoMount(folder)];
     const disk =
       origin === undefined
-        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids, besides)
-        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids, besides);
+        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids, extraMounts)
+        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids, extraMounts);
     const control = makeControlSecret(folder, ids);
     const meminfoFile = writeMeminfoFile(folder, kind.memoryMB, ids);
     const { pid, rootPid, mounts } = await runtime.create({
@@ -129,18 +128,6 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be booted`, cause);
   }
-}
-
-/** Writes the record of a sandbox whose processes exist, and returns it. */
-export function writeNewRecord(
-  { id, kind, egress, folder, cgroup }: StartRequest,
-  made: Omit<SandboxRecord, "id" | "kind" | "egress" | "cgroup" | "pidStartTicks">,
-): SandboxRecord {
-  const pidStartTicks = startTicks(made.pid);
-  if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was made");
-  const record = { id, kind, egress, cgroup, pidStartTicks, ...made };
-  writeRecord(folder, record);
-  return record;
 }
 
 function withOwnFolder({ inside, outside }: OutsideMount, folder: string): OutsideMount {

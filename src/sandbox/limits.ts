@@ -1,5 +1,4 @@
 /** Bounds that several files of this module share. Units come last in a name. */
-
 import { scaled } from "../base/time-factor.ts";
 
 export const GUEST_CALL_MS = scaled(10_000);

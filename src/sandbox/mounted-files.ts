@@ -1,6 +1,7 @@
 /** Files in a sandbox's own folder that are mounted into it: inherited from its checkpoint, or made anew. */
 import { chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { randomHex } from "../base/random-hex.ts";
 import { meminfoText } from "../contract/runtime/meminfo.ts";
 import type { IdRange } from "../system/id-range.ts";
 import type { MountJob } from "../system/mount/mount-job.ts";
@@ -8,7 +9,7 @@ import { OWN_FOLDER } from "./checkpoint/manifest.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
 export const BOOT_ID_FILE = "boot-id";
-export const CONTROL_SECRET_FILE = "control-secret";
+export const CONTROL_SECRET_NAME = "control-secret";
 const SECRET_BYTES = 32;
 /**
  * Shown as /proc/meminfo; the kernel's own shows the whole machine. The guest keeps it current, so root inside can
@@ -41,8 +42,8 @@ export function makeBootIdFile(folder: string): string {
 
 /** The secret for the guest's control channel. The sandbox's settings may follow on the next line of the file. */
 export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
-  const path = join(folder, CONTROL_SECRET_FILE);
-  const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
+  const path = join(folder, CONTROL_SECRET_NAME);
+  const secret = randomHex(SECRET_BYTES);
   writeFileSync(path, secret, { mode: 0o400 });
   chownSync(path, ids.first, ids.first);
   return { secret, path };
@@ -53,7 +54,7 @@ export function keptFiles({ mounts }: Pick<SandboxRecord, "mounts">): string[] {
   return mounts
     .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
     .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1))
-    .filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_FILE);
+    .filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_NAME);
 }
 
 /** Files that a sandbox takes over from a checkpoint. A copy is a different machine, so it gets a new boot id. */

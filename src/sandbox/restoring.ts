@@ -6,14 +6,14 @@ import { Fault } from "../contract/fault.ts";
 import type { RuntimeName } from "../contract/runtime-name.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
-import { type StartRequest, writeNewRecord } from "./booting.ts";
+import type { StartRequest } from "./booting.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
 import { inheritedFiles, makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./mounted-files.ts";
 import type { Runtime } from "./runtime/runtime.ts";
-import { isAlive, type SandboxRecord } from "./sandbox-record.ts";
+import { isAlive, type SandboxRecord, writeNewRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import type { VolumeContentProcesses } from "./volume/content.ts";
 import { requireVolumeFiles } from "./volume-files.ts";
@@ -49,8 +49,8 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await volumes.mapTo(ids, folder, disks.mounts);
     // Made before the guest runs, so the original sandbox's secret never opens this one.
     const controlSecret = makeControlSecret(folder, ids).secret;
-    const besides = [meminfoMount(folder)];
-    const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, besides);
+    const extraMounts = [meminfoMount(folder)];
+    const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, extraMounts);
     preparing = [
       attaching.then(() => writeMeminfoFile(folder, kind.memoryMB, ids)),
       network.setEgress(slot, egress),

@@ -7,7 +7,7 @@ import { Fault } from "../contract/fault.ts";
 import type { HostEvent, Reachable } from "../contract/internal/host.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { GuestClient } from "./guest-link/guest-client.ts";
-import { CONTROL_SECRET_FILE } from "./mounted-files.ts";
+import { CONTROL_SECRET_NAME } from "./mounted-files.ts";
 import type { Network } from "./network/network.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
@@ -126,7 +126,7 @@ export class RunningSandboxes {
 
   guestOf(record: SandboxRecord): GuestClient {
     const folder = this.folderOf(record.id);
-    const files = { settings: join(folder, "settings.json"), shown: join(folder, CONTROL_SECRET_FILE) };
+    const files = { settings: join(folder, "settings.json"), shown: join(folder, CONTROL_SECRET_NAME) };
     return new GuestClient(this.network.address(record.slot), record.controlSecret, files);
   }
 }

@@ -2,11 +2,13 @@
  * The facts by which the host finds a sandbox again after the server was killed. The record is in the run folder beside
  * the bundle; a reboot deletes the records together with the processes.
  */
-import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
 import type { Egress, SandboxKind } from "../contract/internal/host.ts";
 import type { RuntimeName } from "../contract/runtime-name.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
+import { replaceFile } from "../system/replace-file.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 
@@ -33,9 +35,22 @@ export interface SandboxRecord {
 }
 
 export function writeRecord(folder: string, record: SandboxRecord): void {
-  const path = join(folder, "record.json");
-  writeFileSync(`${path}.new`, JSON.stringify(record), { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  replaceFile(join(folder, "record.json"), JSON.stringify(record));
+}
+
+/** Facts of the request for a start or restore. */
+type RequestedFacts = Pick<SandboxRecord, "id" | "kind" | "egress" | "cgroup">;
+
+/** Writes the record of a sandbox whose processes exist, and returns it. */
+export function writeNewRecord(
+  { folder, id, kind, egress, cgroup }: RequestedFacts & { folder: string },
+  made: Omit<SandboxRecord, keyof RequestedFacts | "pidStartTicks">,
+): SandboxRecord {
+  const pidStartTicks = startTicks(made.pid);
+  if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was made");
+  const record = { id, kind, egress, cgroup, pidStartTicks, ...made };
+  writeRecord(folder, record);
+  return record;
 }
 
 export function readRecord(folder: string): SandboxRecord | undefined {

@@ -1,4 +1,5 @@
 /** Explains why packages could not be fetched, and what to do. Pure. */
+import { errorMessage } from "../base/error-message.ts";
 import { Fault } from "../contract/fault.ts";
 
 const FULL = /No space left on device|ENOSPC|don't have enough free space/;
@@ -26,13 +27,13 @@ export function npmPlace(cacheFolder: string): Place {
 
 /** Whether a retry may succeed. */
 export function isUnreached(cause: unknown): boolean {
-  const message = cause instanceof Error ? cause.message : String(cause);
+  const message = errorMessage(cause);
   return UNREACHED.test(message) && !FULL.test(message) && !ABSENT.test(message);
 }
 
 /** Explains a tool's error. An unknown error stays unchanged for the server's log. */
 export function fetchFault(cause: unknown, { cacheFolder, source, reach }: Place): unknown {
-  const message = cause instanceof Error ? cause.message : String(cause);
+  const message = errorMessage(cause);
   if (FULL.test(message)) {
     const fix = `make room on the disk of ${cacheFolder}, or set SANDLOT_CACHE to a folder elsewhere`;
     return new Fault(507, `the disk is full. FIX: ${fix}`, { cause });

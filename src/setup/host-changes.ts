@@ -3,10 +3,11 @@
  * last server to end restores it. docs/host-changes.md gives the reason for each, and a test compares the two.
  * Settings of page merging change only for a server whose sandboxes share memory.
  */
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DataFolder, lockOfAllServers, otherServers, readText } from "../system/data-folder.ts";
 import { MERGING_FOLDER } from "../system/page-merging.ts";
+import { replaceFile } from "../system/replace-file.ts";
 
 interface Setting {
   /** A name of sysctl, or the path of a file in /sys. */
@@ -87,10 +88,7 @@ function apply(data: DataFolder, wanted: readonly (RaisedSetting | MergingSettin
     noted.before[setting.name] ??= notedByOthers(data, setting) ?? readSetting(setting.name);
   }
   // Before the change: a server killed in between would otherwise record its own values as the original ones.
-  const path = join(data.runFolder, NOTE);
-  // Atomically: a server killed here must not leave a truncated note.
-  writeFileSync(`${path}.new`, JSON.stringify(noted));
-  renameSync(`${path}.new`, path);
+  replaceFile(join(data.runFolder, NOTE), JSON.stringify(noted), 0o644);
   for (const setting of settings) {
     const now = readSetting(setting.name);
     if ("exactly" in setting && now !== setting.exactly) writeSetting(setting.name, setting.exactly);

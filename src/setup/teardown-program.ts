@@ -1,4 +1,5 @@
 /** The part of a teardown that runs inside the mount namespace: ends every sandbox and releases the disks. */
+import { errorMessage } from "../base/error-message.ts";
 import { Machine } from "../host/machine.ts";
 import { dropImageMarks } from "../images/cached-images.ts";
 import { isDiskPoolBroken, releaseDiskPool } from "../images/disk/disk-pool.ts";
@@ -28,6 +29,6 @@ try {
   for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
   process.exit(0);
 } catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
+  console.error(errorMessage(error));
   process.exit(1);
 }

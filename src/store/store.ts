@@ -3,6 +3,7 @@
  * from state to state by compare-and-set and migrates its own tables. It never decides anything: it has no clock, no
  * ids and no HTTP, and touches no sandbox.
  */
+import { errorMessage } from "../base/error-message.ts";
 import { Fault, UncertainOutcome } from "../contract/fault.ts";
 import { auditLogIn } from "./audit-log.ts";
 import { buildLogsIn } from "./build-logs.ts";
@@ -70,14 +71,14 @@ export async function openMigratedStore(url: string): Promise<Store> {
 async function openAfter(url: string, prepare: (engine: Engine) => Promise<void>): Promise<Store> {
   const engine = await openEngine(url).catch((cause) => {
     if (isUnavailable(cause)) throw Fault.from(cause);
-    throw new Fault(500, `the database cannot be opened: ${reasonOf(cause)}`, { cause });
+    throw new Fault(500, `the database cannot be opened: ${errorMessage(cause)}`, { cause });
   });
   try {
     await prepare(engine);
   } catch (cause) {
     await engine.close();
     if (isUnavailable(cause)) throw Fault.from(cause);
-    throw new Fault(500, `the database cannot be brought up to date: ${reasonOf(cause)}`, { cause });
+    throw new Fault(500, `the database cannot be brought up to date: ${errorMessage(cause)}`, { cause });
   }
   return {
     ...tablesIn(engine, engine.sql, engine.quick),
@@ -121,8 +122,4 @@ function tablesIn({ clock }: Engine, sql: Statement, quick: Statement = sql) {
 
 function isUnavailable(cause: unknown): boolean {
   return cause instanceof Fault || cause instanceof UncertainOutcome;
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

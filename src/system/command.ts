@@ -6,6 +6,7 @@
  * or tenants.
  */
 import { basename } from "node:path";
+import { errorMessage } from "../base/error-message.ts";
 import { noteUse, recordsUsage, step } from "../base/steps.ts";
 import { scaled, timeFactorEnv } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
@@ -130,7 +131,7 @@ export function commandFailed(argv: readonly string[], { exitCode, stdout, stder
 export function cannotStart(program: string, cause: unknown): Fault {
   const shortage = shortageOf(cause);
   if (shortage !== undefined) return overloaded(`${basename(program)} could not be started (${shortage})`, cause);
-  return new Fault(500, `cannot run ${program}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  return new Fault(500, `cannot run ${program}: ${errorMessage(cause)}`, { cause });
 }
 
 function spawnPiped(argv: readonly string[], options: CommandOptions) {

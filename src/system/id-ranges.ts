@@ -5,11 +5,11 @@
  * All servers of a machine take ranges from one supply, in blocks. A block belongs to a server for as long as it has a
  * run folder, which outlives the server while a sandbox of it may run.
  */
-import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { type DataFolder, lockOfAllServers, otherServers, readText } from "./data-folder.ts";
 import { HOST_ID_FIRST, ID_COUNT, type IdRange, SHARED_IDS } from "./id-range.ts";
+import { replaceFile } from "./replace-file.ts";
 
 const FILE = "id-blocks.json";
 const LOCK = "ids";
@@ -77,10 +77,7 @@ function claimBlock({ runFolder, tag }: Pick<DataFolder, "runFolder" | "tag">): 
   const taken = new Set([...own, ...otherServers(tag).flatMap(blocksOf)]);
   for (let block = 0; block < BLOCK_COUNT; block++) {
     if (taken.has(block)) continue;
-    const path = join(runFolder, FILE);
-    // Renamed into place: a killed server must not leave an unreadable partial list.
-    writeFileSync(`${path}.new`, JSON.stringify([...own, block]), { mode: 0o600 });
-    renameSync(`${path}.new`, path);
+    replaceFile(join(runFolder, FILE), JSON.stringify([...own, block]));
     return block;
   }
   throw new Fault(

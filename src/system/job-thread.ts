@@ -2,6 +2,7 @@
  * A thread for system calls that may block, so that the server's own thread never waits for them. Jobs run one after
  * another, in order. Error objects do not pass between threads intact, so their fields are sent.
  */
+import { errorMessage } from "../base/error-message.ts";
 import { Fault } from "../contract/fault.ts";
 import { overloaded, shortageOf } from "./overload.ts";
 
@@ -16,7 +17,7 @@ interface JobFailure {
 }
 
 function jobFailure(number: number, thrown: unknown): JobFailure {
-  const error = thrown instanceof Error ? thrown.message : String(thrown);
+  const error = errorMessage(thrown);
   return { number, status: Fault.from(thrown).status, error, shortage: shortageOf(thrown) };
 }
 

@@ -4,6 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { errorMessage } from "../base/error-message.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt } from "./command.ts";
 import { pageSize } from "./page-size.ts";
@@ -42,7 +43,7 @@ export async function mergingFault(): Promise<string | undefined> {
   const { exitCode, stdout, stderr } = await attempt([...MERGEABLE, "cat", "/proc/self/smaps"]).catch((error) => ({
     exitCode: 1,
     stdout: "",
-    stderr: String(error instanceof Error ? error.message : error),
+    stderr: errorMessage(error),
   }));
   if (exitCode !== 0)
     return `the kernel does not mark processes for page merging (${stderr.trim()}); it needs Linux 6.7 with CONFIG_KSM`;

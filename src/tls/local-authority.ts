@@ -12,6 +12,7 @@ import { Fault } from "../contract/fault.ts";
 import { run } from "../system/command.ts";
 import { takeLock } from "../system/syscalls.ts";
 import { type CertificateFiles, flawOf, readCertificate } from "./certificate.ts";
+import { newSerial } from "./serial.ts";
 
 /** Clients reject certificates of longer validity. An authority is trusted by hand, so it changes rarely. */
 const CERTIFICATE_DAYS = 397;
@@ -21,7 +22,6 @@ const AUTHORITY_DAYS = 3_650;
 /** The machine's trusted authorities, for a bundle with both. */
 const SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";
 const DAY_MS = 86_400_000;
-const SERIAL_BYTES = 16;
 /** Maximum length of each part of a certificate's name (X.520). */
 const NAME_PART_MAX_CHARS = 64;
 
@@ -141,8 +141,7 @@ export class LocalAuthority {
       ];
       await writeFile(join(scratch, "config"), config.join("\n"));
       await openssl(scratch, ["req", "-new", ...NEW_KEY, "-config", "config", "-out", "request"]);
-      const serial = `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(SERIAL_BYTES))).toString("hex")}`;
-      const signing = ["-CA", this.#authorityFile, "-CAkey", this.#authorityFile, "-set_serial", serial];
+      const signing = ["-CA", this.#authorityFile, "-CAkey", this.#authorityFile, "-set_serial", newSerial()];
       const extending = ["-extfile", "config", "-extensions", "extensions", "-days", String(CERTIFICATE_DAYS)];
       await openssl(scratch, ["x509", "-req", "-in", "request", "-sha256", ...signing, ...extending, "-out", "cert"]);
       await replace(scratch, this.files.cert);

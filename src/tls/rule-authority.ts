@@ -4,7 +4,6 @@
  * people trust. Its key stays in the data folder, readable only for root: the relay gets certificates, for a key that
  * each start makes anew.
  */
-
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { mkdir, rename, writeFile } from "node:fs/promises";
@@ -12,13 +11,13 @@ import { join } from "node:path";
 import { DomainPatterns } from "../contract/domain-pattern.ts";
 import { Fault } from "../contract/fault.ts";
 import { run } from "../system/command.ts";
+import { newSerial } from "./serial.ts";
 
 const AUTHORITY_DAYS = 3_650;
 /** An authority that ends sooner is replaced at the next start. */
 const AUTHORITY_RENEW_BEFORE_DAYS = 180;
 const CERTIFICATE_DAYS = 30;
 const DAY_MS = 86_400_000;
-const SERIAL_BYTES = 16;
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-sha256", "-keyout", "-"];
 const EVERY_NAME = new DomainPatterns(["*"]);
 
@@ -46,7 +45,7 @@ export class RuleAuthority {
   async certificateFor(name: string): Promise<string> {
     if (!EVERY_NAME.match(name)) throw new Fault(400, `${JSON.stringify(name)} is not a host name`);
     const [authority, request] = [join(this.folder, AUTHORITY_FILE), join(this.folder, REQUEST_FILE)];
-    const signing = ["-CA", authority, "-CAkey", authority, "-set_serial", serial(), "-sha256"];
+    const signing = ["-CA", authority, "-CAkey", authority, "-set_serial", newSerial(), "-sha256"];
     const extensions = [
       "basicConstraints = critical, CA:FALSE",
       "keyUsage = critical, digitalSignature",
@@ -89,15 +88,11 @@ function authorityLasts(file: string, nowMs: number): boolean {
 }
 
 async function makeAuthority(file: string): Promise<void> {
-  const config = ["-config", "/dev/stdin", "-days", String(AUTHORITY_DAYS), "-set_serial", serial()];
+  const config = ["-config", "/dev/stdin", "-days", String(AUTHORITY_DAYS), "-set_serial", newSerial()];
   const made = await run(["openssl", "req", "-x509", ...NEW_KEY, ...config], { stdin: AUTHORITY_CONFIG });
   const whole = blockOf(made, "PRIVATE KEY") + blockOf(made, "CERTIFICATE");
   await writeFile(`${file}.new`, whole, { mode: 0o600, flush: true });
   await rename(`${file}.new`, file);
-}
-
-function serial(): string {
-  return `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(SERIAL_BYTES))).toString("hex")}`;
 }
 
 /** One block of a text in PEM. */

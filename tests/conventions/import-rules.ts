@@ -36,9 +36,9 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     guest/filesystem guest/process guest/programs
   `),
   "guest/system": list("contract contract/runtime base guest/limits.ts"),
-  "guest/users": list("contract contract/runtime guest/limits.ts guest/system"),
+  "guest/users": list("contract contract/runtime base guest/limits.ts guest/system"),
   "guest/rpc": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
-  "guest/file-tree": list("contract/runtime guest/limits.ts guest/system guest/users"),
+  "guest/file-tree": list("contract/runtime base guest/limits.ts guest/system guest/users"),
   "guest/journal": list("contract contract/runtime base guest/system"),
   "guest/files": list("contract base guest/limits.ts guest/system guest/users guest/file-tree"),
   "guest/filesystem": list(`
@@ -47,7 +47,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "guest/process": list(`
     contract contract/runtime base guest/limits.ts guest/system guest/users guest/rpc guest/journal
   `),
-  "guest/programs": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
+  "guest/programs": list("contract contract/runtime base guest/limits.ts guest/system guest/users"),
 
   interpreter: list("contract base interpreter/runners"),
   "interpreter/runners": list("contract base interpreter/kernel-process.ts interpreter/kernel.ts"),

@@ -40,7 +40,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "queued builds": "in the queue are bounded per team, started or not",
     "concurrent builds": "are two; other builds wait, and their logs say so",
   },
-  "src/control/builds/build-log.test.ts": {
+  "src/control/builds/stored-build-log.test.ts": {
     "log of a build": "is bounded, and has a note when the bound is reached",
   },
   "src/control/builds/build-steps.test.ts": {

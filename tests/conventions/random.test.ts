@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { isTestCode } from "./import-rules.ts";
 import { sourceFiles } from "./source-files.ts";
 
-const IN_STOCK = /\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\brandomBytes\b|\brandomInt\b/;
+const IN_STOCK = /\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\brandomBytes\b|\brandomHex\b|\brandomInt\b/;
 
 test.each(["guest", "mcp"])("src/%s draws random values from the kernel, by src/base/kernel-random.ts", (module) => {
   const own = sourceFiles().filter(({ path }) => path.startsWith(`src/${module}/`) && !isTestCode(path));

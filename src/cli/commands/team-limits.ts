@@ -1,15 +1,13 @@
 /** `sandlot limits …`: limits of teams, shown as they are set. They apply from the next request on. */
-import { systemClock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { INT32_MAX } from "../../contract/limits.ts";
-import { commandOrigin, record } from "../../control/audit/audit.ts";
-import { createIds } from "../../control/ids.ts";
+import { record } from "../../control/audit/audit.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamLimits } from "../../store/team-limits.ts";
 import { requireMerging } from "../../system/page-merging.ts";
 import { type Config, parsePrivate, requireMergeable } from "../settings/config.ts";
-import { printFromStore } from "../with-store.ts";
+import { printFromStore, recording } from "../with-store.ts";
 import { limitTable } from "./limit-table.ts";
 
 const HOUR_SECONDS = 3600;
@@ -63,8 +61,9 @@ function change(store: Store, slug: string, changes: TeamLimits): Promise<Team> 
     if (team === undefined) throw new Fault(404, `there is no team "${slug}"; \`sandlot limits\` shows them`);
     const changed = { ...team, limits: { ...team.limits, ...changes } };
     await people.setLimits(team.id, changed.limits);
-    const recording = { ids: createIds(), clock: systemClock, origin: commandOrigin("limits") };
-    if (Object.keys(changes).length > 0) await record(tables, recording, { teamId: team.id, object: `team ${slug}` });
+    if (Object.keys(changes).length > 0) {
+      await record(tables, recording(store, "limits"), { teamId: team.id, object: `team ${slug}` });
+    }
     return changed;
   });
 }

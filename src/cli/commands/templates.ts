@@ -1,12 +1,9 @@
 /** `sandlot templates …`: lists templates with disk use, ready pool and isolation runtime, and sets the last two. */
 import { join } from "node:path";
-import { systemClock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { MIB } from "../../contract/limit.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../../contract/runtime-name.ts";
 import { DEFAULT_TEAM_SLUG } from "../../control/access/people.ts";
-import { commandOrigin } from "../../control/audit/audit.ts";
-import { createIds } from "../../control/ids.ts";
 import { setKeptReady, setRuntime } from "../../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../../images/disk/stored-bytes.ts";
 import { type PoolReport, readPoolReport } from "../../sandbox/pool/pool-report.ts";
@@ -19,7 +16,7 @@ import { MountNamespace } from "../../system/mount/mount-namespace.ts";
 import { isoTime } from "../iso-time.ts";
 import { prepare, requireRoot, runscSteps } from "../prepare.ts";
 import { type Config, READY_MAX } from "../settings/config.ts";
-import { withStore } from "../with-store.ts";
+import { recording, withStore } from "../with-store.ts";
 import { stateOf } from "./builtin-templates.ts";
 
 const UNSEEN = "?";
@@ -43,7 +40,7 @@ export function changeReady(config: Config, name: string, written: string): Prom
       DEFAULT_TEAM_SLUG,
       { written: name, count },
       config.definitions,
-      recording("templates ready"),
+      recording(store, "templates ready"),
     );
     console.log(templateLine(changed, config));
     return 0;
@@ -55,16 +52,15 @@ export function changeRuntime(config: Config, name: string, written: string): Pr
   const runtime = parseRuntimeName(written);
   return withStore(config, async (store) => {
     console.log(
-      templateLine(await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime, recording("templates wall")), config),
+      templateLine(
+        await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime, recording(store, "templates wall")),
+        config,
+      ),
     );
     const steps = runtime === "runsc" ? runscSteps(config) : [];
     if (steps.some((step) => !step.done())) await prepare(config, steps);
     return 0;
   });
-}
-
-function recording(command: string) {
-  return { ids: createIds(), clock: systemClock, origin: commandOrigin(command) };
 }
 
 /** The server's mounts are only visible in its mount namespace. */

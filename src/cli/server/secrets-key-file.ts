@@ -4,6 +4,7 @@
  */
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { errorMessage } from "../../base/error-message.ts";
 import { Fault } from "../../contract/fault.ts";
 import { SECRETS_KEY_BYTES, SECRETS_KEYS_MAX, type SecretsKeySource } from "../../control/secrets/secrets-keys.ts";
 import { readText } from "../../system/data-folder.ts";
@@ -30,7 +31,7 @@ export class SecretsKeyFile implements SecretsKeySource {
       }
     } catch (cause) {
       if (cause instanceof Fault) throw cause;
-      throw new Fault(409, `${this.name} cannot be read: ${reasonOf(cause)}`, { cause });
+      throw new Fault(409, `${this.name} cannot be read: ${errorMessage(cause)}`, { cause });
     }
     const lines = text?.split("\n").map((line) => line.trim());
     const keys = lines?.filter((line) => line !== "");
@@ -52,7 +53,7 @@ export class SecretsKeyFile implements SecretsKeySource {
       syncFolder(dirname(this.name));
     } catch (cause) {
       rmSync(written, { force: true });
-      throw new Fault(409, `${this.name} cannot be written: ${reasonOf(cause)}`, { cause });
+      throw new Fault(409, `${this.name} cannot be written: ${errorMessage(cause)}`, { cause });
     }
   }
 }
@@ -74,8 +75,4 @@ function syncFolder(path: string): void {
   } finally {
     closeSync(folder);
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

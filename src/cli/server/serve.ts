@@ -1,7 +1,7 @@
 /** The server: control and host in one process, the edge in others. `up` starts it inside the mount namespace. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
-import { described, type Log, onLogLine, stderrLog } from "../../base/log.ts";
+import { described, onLogLine, stderrLog } from "../../base/log.ts";
 import { stepsInto } from "../../base/step-file.ts";
 import { recordsAnySteps, type Step, spanOfStep } from "../../base/steps.ts";
 import { version } from "../../base/version.ts";
@@ -49,8 +49,9 @@ import { readings, type ServerParts } from "./admin/readings.ts";
 import { adminSocketRoutes } from "./admin/server-status.ts";
 import { banner, ownUrl } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-definitions.ts";
-import { bundleEdge, startEdge } from "./edge/edge-start.ts";
+import { bundleEdge, edgeLog, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
+import { openLinkSecret } from "./link-secret-file.ts";
 import { Listeners } from "./listeners.ts";
 import { parseOpenTelemetry } from "./open-telemetry.ts";
 import { RecentLines } from "./recent-lines.ts";
@@ -59,8 +60,6 @@ import { openServerStore } from "./server-store.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
-
-const LINK_SECRET_BYTES = 32;
 
 const log = stderrLog;
 
@@ -240,7 +239,7 @@ function openControl(operated: ServerParts, { blobs, definitions }: ServerData):
     memoryBound:
       factor === undefined ? undefined : { factor, machineMB: Math.floor(memoryLeft(data.cgroup).totalBytes / MIB) },
     templateOf: (image) => local.templateOf(image),
-    linkSecret: linkSecret(data),
+    linkSecret: openLinkSecret(data),
     volumeContent: host.parts.content,
     volumeBounds: config.volumes,
     secretsKey: new SecretsKeyFile(config),
@@ -303,26 +302,6 @@ async function listen(
     await prometheus?.stop();
   };
   return { listeners, stop };
-}
-
-/** Created at the first start, so that upload links survive a restart. */
-function linkSecret(data: DataFolder): Uint8Array {
-  if (!existsSync(data.linkSecretFile)) {
-    writeFileSync(data.linkSecretFile, crypto.getRandomValues(new Uint8Array(LINK_SECRET_BYTES)), { mode: 0o600 });
-  }
-  const secret = readFileSync(data.linkSecretFile);
-  if (secret.length === LINK_SECRET_BYTES) return secret;
-  throw new Fault(
-    500,
-    `${data.linkSecretFile} is damaged. FIX: remove it; links to uploads of this hour, and logins, end with it`,
-  );
-}
-
-function edgeLog(log: Log) {
-  return (event: string, context: Record<string, unknown>) => {
-    const details = Object.entries(context).map(([name, value]) => [name, described(value)]);
-    log.write({ level: "warn", event, ...Object.fromEntries(details) });
-  };
 }
 
 /** The handlers stay attached: a second signal, as of systemd or a terminal, must not cut the shutdown short. */

@@ -1,5 +1,4 @@
 /** The setting for a store in Postgres. Its password appears in no message. */
-
 import { HIDDEN_PASSWORD } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 

@@ -7,6 +7,9 @@
 /** Where the guest folder is mounted in every sandbox. Its binaries are linked for exactly this path. */
 export const GUEST_MOUNT = "/.sandlot";
 
+/** PATH of processes whose image sets none. Builds expand `$PATH` to it. */
+export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 interface GuestPrograms {
   /** Unpacks an uploaded archive for COPY, and removes the archive even on failure. */
   unpack: UnpackRequest;

@@ -26,11 +26,11 @@ export interface ActivityOptions {
   /** Webhooks may target private addresses. */
   allowWebhooksInside?: boolean;
   post?: PostMessage;
-  /** Hears the same, after the records. */
+  /** Gets the same events and warnings, after they are recorded. */
   listener?: LifecycleListener;
 }
 
-const WORDS: Record<LifecycleEvent, string> = {
+const EVENT_MESSAGES: Record<LifecycleEvent, string> = {
   created: "Sandbox created",
   killed: "Sandbox killed",
   paused: "Sandbox paused",
@@ -92,7 +92,7 @@ export class Activity implements LifecycleListener {
   }
 
   onEvent(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
-    const words = note === undefined ? WORDS[event] : `${WORDS[event]}: ${note}`;
+    const words = note === undefined ? EVENT_MESSAGES[event] : `${EVENT_MESSAGES[event]}: ${note}`;
     const fields = { logger: "sandbox", event_type: `sandbox.lifecycle.${event}`, execution_id: sandbox.executionId };
     this.logs.append(sandbox, "info", words, fields);
     this.events.note(event, sandbox, note, this.teams.countEvent(event, sandbox));

@@ -19,10 +19,10 @@ import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-lookup.ts";
 import type { BuildLimits } from "./build-limits.ts";
-import { BuildLog } from "./build-log.ts";
 import { type BuildPlan, filesOf, resolveOrigin, type TemplateOf } from "./build-plan.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { type BuildRequestOf, type RequestedBuild, requestBuild } from "./build-request.ts";
+import { StoredBuildLog } from "./stored-build-log.ts";
 import { UnstartedBuilds } from "./unstarted-builds.ts";
 import type { Uploads } from "./uploads.ts";
 
@@ -51,7 +51,7 @@ interface Job {
   /** Undefined: a built-in template of the server. */
   team: Team | undefined;
   plan: BuildPlan;
-  log: BuildLog;
+  log: StoredBuildLog;
   /** Why the build must stop. */
   cancelled?: string;
   /** The result, for the server's log. */
@@ -142,7 +142,7 @@ export class Builds {
   async #begin(team: Team | undefined, { id, templateId }: Build, plan: BuildPlan, share: number): Promise<void> {
     if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
     const { store, clock } = this.services;
-    const log = new BuildLog(store, id, this.limits.logMaxBytes);
+    const log = new StoredBuildLog(store, id, this.limits.logMaxBytes);
     const superseded = await store.transaction(async ({ builds }) => {
       const begun = await builds.begin(id, plan.start, clock.now());
       if (begun === undefined) throw await notWaiting(builds, id);

@@ -10,7 +10,7 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import type { Ids } from "../ids.ts";
-import { EXPIRY_RETRY_MS } from "../limits.ts";
+import { STORE_RETRY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
 import type { SharedMemory } from "../templates/shared-memory.ts";
 import { Changes } from "./changes.ts";
@@ -298,7 +298,7 @@ export class LifecycleCore {
 
   async #pause(): Promise<void> {
     const over = Promise.withResolvers<void>();
-    const timer = this.clock.after(EXPIRY_RETRY_MS, over.resolve);
+    const timer = this.clock.after(STORE_RETRY_MS, over.resolve);
     await Promise.race([over.promise, this.#closing.promise]);
     timer.cancel();
   }

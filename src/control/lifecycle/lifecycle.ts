@@ -51,6 +51,9 @@ import { recover } from "./transitions/recovery.ts";
 import { type ResumeOptions, Resuming } from "./transitions/resuming.ts";
 import { wakeRefusal } from "./transitions/wake.ts";
 
+/** Sandboxes of a team that are killed at once. */
+const TEAM_SANDBOXES_AT_ONCE = 4;
+
 /** How long a kill waits for a sandbox that is between two states. The sandbox ends after that in any case. */
 export const KILL_WAIT_MS = scaled(45_000);
 /** Rounds of waiting for a running sandbox: other calls may begin new transitions meanwhile. */
@@ -157,7 +160,7 @@ export class Lifecycle {
     return this.#bringUp(id, connectOptions(this.#core, team, id, options));
   }
 
-  /** Fault 409 when it is running already. */
+  /** Fault 409 when it is already running. */
   async resume(team: Team, id: string, options: Omit<ResumeOptions, "mintToken">): Promise<Sandbox> {
     return (await this.#bringUp(id, resumeOptions(this.#core, team, id, options))).sandbox;
   }
@@ -165,7 +168,7 @@ export class Lifecycle {
   /** Fault 409 only when it is already paused: clients treat that as success. */
   async pause(team: Team, id: string, memory: boolean): Promise<void> {
     await this.#whenAtRest(team, id, {
-      whenPaused: () => new Fault(409, `sandbox "${id}" is paused already`),
+      whenPaused: () => new Fault(409, `sandbox "${id}" is already paused`),
       whenBusy: () =>
         new Fault(503, `sandbox "${id}" is being resumed or copied and was not paused; try again in a moment`),
       whenRunning: async (sandbox) => (await this.#pausing.now(sandbox, memory)) || undefined,
@@ -240,7 +243,7 @@ export class Lifecycle {
   /** Kills all sandboxes of a team. `left` counts those that are not gone in time; their removal continues. */
   async killAll(team: Team): Promise<{ gone: number; left: number }> {
     const killed = { gone: 0, left: 0 };
-    await forEachLimited(await this.#core.store.sandboxes.idsOfTeam(team.id), async (id) => {
+    await forEachLimited(await this.#core.store.sandboxes.idsOfTeam(team.id), TEAM_SANDBOXES_AT_ONCE, async (id) => {
       try {
         await this.kill(team, id);
         killed.gone += 1;

@@ -186,7 +186,7 @@ describe("a paused sandbox", () => {
     expect((await first).status).toBe(201);
     expect(await resumed).toMatchObject({
       status: 409,
-      body: { message: expect.stringContaining("is running already") },
+      body: { message: expect.stringContaining("is already running") },
     });
     expect((await rebooted).status).toBe(200);
     expect(fixture.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });

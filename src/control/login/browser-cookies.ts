@@ -3,8 +3,11 @@
  * signed in with a password in this browser: it opens nothing.
  */
 import { z } from "zod";
+import { randomHex } from "../../base/random-hex.ts";
 import type { LoginTokens } from "../access/login-tokens.ts";
 import type { PageRequest } from "../http/page.ts";
+
+const BROWSER_CLAIM_BYTES = 16;
 
 const KNOWN = "sandlot-known";
 const KNOWN_MS = 90 * 24 * 60 * 60_000;
@@ -38,7 +41,7 @@ export async function knownCookie(
   email: string,
   { from, now }: { from: PageRequest; now: number },
 ): Promise<string> {
-  const claims = { browser: crypto.getRandomValues(new Uint8Array(16)).toHex(), email: email.toLowerCase() };
+  const claims = { browser: randomHex(BROWSER_CLAIM_BYTES), email: email.toLowerCase() };
   // Sealed: other users of the computer need not learn the address.
   return newCookie(KNOWN, await tokens.seal(KNOWN_PURPOSE, claims, now + KNOWN_MS), from, KNOWN_MS);
 }

@@ -7,6 +7,7 @@
  * of the same site.
  */
 import { z } from "zod";
+import { randomHex } from "../../base/random-hex.ts";
 import { sha256 } from "../../base/sha256.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
@@ -25,6 +26,8 @@ import type { OidcLogin } from "./oidc-login.ts";
 import { requireOwnPage } from "./own-page.ts";
 import { returnAddress } from "./return-address.ts";
 import { visitOf } from "./visit.ts";
+
+const BROWSER_COOKIE_BYTES = 32;
 
 const SIGN_IN_WITHIN_MS = 60 * 60_000;
 const ALLOW_WITHIN_MS = 10 * 60_000;
@@ -92,7 +95,7 @@ export class LoginPages {
       return messagePage("Not signed in", "Your terminal shows the reason. You can close this page.");
     const returnTo = returnAddress(search.get("next"));
     const cookie = cookieOf(request, from);
-    const browser = cookie ?? crypto.getRandomValues(new Uint8Array(32)).toHex();
+    const browser = cookie ?? randomHex(BROWSER_COOKIE_BYTES);
     const headers = cookie === undefined ? { "Set-Cookie": newCookie(COOKIE, browser, from, SIGN_IN_WITHIN_MS) } : {};
     return this.#signInPage(browser, returnTo, from, { headers });
   }

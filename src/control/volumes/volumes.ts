@@ -4,6 +4,7 @@
  * folder never touches a disk: the host does.
  */
 import { described } from "../../base/log.ts";
+import { randomHex } from "../../base/random-hex.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { Semaphore } from "../../base/semaphore.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -196,7 +197,7 @@ export class Volumes {
   }
 
   async #readSecret(): Promise<VolumeTokens> {
-    const offered = crypto.getRandomValues(new Uint8Array(SECRET_BYTES)).toHex();
+    const offered = randomHex(SECRET_BYTES);
     return new VolumeTokens(Uint8Array.fromHex(await this.services.store.volumes.signingSecret(offered)));
   }
 

@@ -5,6 +5,7 @@
  */
 import type { Background } from "../../base/background.ts";
 import type { Timer } from "../../base/clock.ts";
+import { errorMessage } from "../../base/error-message.ts";
 import type { Attempt, Delivery, Webhook } from "../../store/webhooks.ts";
 import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
@@ -137,7 +138,7 @@ export class WebhookDeliveries {
       const statusCode = await post(eventMessage(event, webhook, delivery.id));
       return outcome(statusCode, statusCode >= 200 && statusCode < 300 ? null : `answered ${statusCode}`);
     } catch (error) {
-      return outcome(null, error instanceof Error ? error.message : String(error));
+      return outcome(null, errorMessage(error));
     }
   }
 

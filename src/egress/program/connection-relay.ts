@@ -3,7 +3,6 @@
  * that it cannot allow by address: HTTP to one port, TLS to another, and all connections of a sandbox with a proxy to a
  * third. A policy applies as soon as `set` returns, also to open connections.
  */
-
 import { EventCounts } from "../../base/event-counts.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";

@@ -3,10 +3,10 @@ import type { BigIntStats } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { systemCode } from "../../base/system-code.ts";
 import { type EntryInfoSchema, FileType } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { readMetadata } from "../system/extended-attributes.ts";
 import { logError } from "../system/log.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import type { Accounts } from "../users/accounts.ts";
 import { permissionText } from "./permissions.ts";
 

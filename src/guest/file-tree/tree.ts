@@ -2,9 +2,10 @@
 import type { Stats } from "node:fs";
 import { chown, lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { LIST_STAT_PARALLEL } from "../limits.ts";
 import { quote } from "../system/quote.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import type { Account, Accounts } from "../users/accounts.ts";
 import { requireNameable } from "../users/paths.ts";
 import { type Entry, readEntry } from "./entry.ts";

@@ -2,11 +2,11 @@
 import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { NOTHING_THERE } from "../file-tree/tree.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
 import { linkLoopFault } from "./write-failure.ts";

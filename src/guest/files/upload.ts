@@ -6,12 +6,12 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, readlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ensureDirectory, statIfThere } from "../file-tree/tree.ts";
 import { type Metadata, replaceMetadata } from "../system/extended-attributes.ts";
 import { discard } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { requireNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";

@@ -1,9 +1,9 @@
 /** Handles a write that failed midway: removes the partial file and explains the failure to the client. */
 import { type FileHandle, lstat, unlink } from "node:fs/promises";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 
 const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
 

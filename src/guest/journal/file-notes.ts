@@ -1,5 +1,5 @@
 /** Journal entries for file operations of clients: path, user and outcome, never contents. */
-import { Fault } from "../../contract/fault.ts";
+import { errorMessage } from "../../base/error-message.ts";
 import type { Fields, Journal } from "./journal.ts";
 
 /** Runs `work` and notes its outcome; `outcome` adds fields that only the result provides. */
@@ -22,12 +22,7 @@ export async function notingFiles<T>(
     journal.note("filesystem", "info", `${operation} done`, { ...facts(), ...outcome(result) });
     return result;
   } catch (thrown) {
-    journal.note("filesystem", "warn", `${operation} failed`, { ...facts(), error: reason(thrown) });
+    journal.note("filesystem", "warn", `${operation} failed`, { ...facts(), error: errorMessage(thrown) });
     throw thrown;
   }
-}
-
-function reason(thrown: unknown): string {
-  if (thrown instanceof Fault || thrown instanceof Error) return thrown.message;
-  return String(thrown);
 }

@@ -4,10 +4,11 @@
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { systemCode } from "../../base/system-code.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { requireNameable } from "../users/paths.ts";
 import { entryRefusal, type Identity } from "./system-calls.ts";

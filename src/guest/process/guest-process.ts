@@ -1,7 +1,8 @@
 /** One process of a client, from its first output to the report of its end, whatever connections do. */
 import { SerialQueue } from "../../base/serial-queue.ts";
+import { systemCode } from "../../base/system-code.ts";
 import type { Fault } from "../../contract/fault.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
 import type { OutputSink, ProcessIo } from "./process-io.ts";
 import type { ProcessTexts } from "./start-texts.ts";
@@ -25,10 +26,10 @@ export class GuestProcess {
   readonly tag: string | undefined;
   readonly cwd: string | undefined;
   /** Bytes read from and written to the process so far. */
-  readonly carriedBytes = { stdin: 0, stdout: 0, stderr: 0, pty: 0 };
+  readonly byteCounts = { stdin: 0, stdout: 0, stderr: 0, pty: 0 };
   readonly ended: Promise<EndEvent>;
-  readonly #carrier: ProcessIo;
-  readonly #audience: Subscriptions;
+  readonly #io: ProcessIo;
+  readonly #subscriptions: Subscriptions;
   readonly #signalled = Promise.withResolvers<void>();
   #hasExited = false;
   readonly #input = new SerialQueue();
@@ -44,23 +45,27 @@ export class GuestProcess {
     } = {},
     bounds = SUBSCRIPTION_BOUNDS,
   ) {
-    this.#audience = new Subscriptions(bounds);
+    this.#subscriptions = new Subscriptions(bounds);
     this.config = options.config;
     this.tag = options.tag;
     this.cwd = options.cwd;
-    this.#carrier = spawn((kind, chunk) => {
-      this.carriedBytes[kind] += chunk.length;
-      return this.#audience.publish(kind, chunk, kind === "pty" ? TERMINAL_CHUNK_MAX_BYTES : OUTPUT_CHUNK_MAX_BYTES);
+    this.#io = spawn((kind, chunk) => {
+      this.byteCounts[kind] += chunk.length;
+      return this.#subscriptions.publish(
+        kind,
+        chunk,
+        kind === "pty" ? TERMINAL_CHUNK_MAX_BYTES : OUTPUT_CHUNK_MAX_BYTES,
+      );
     });
     this.ended = this.#watchToTheEnd(options.lifetimeMs);
   }
 
   get pid(): number {
-    return this.#carrier.pid;
+    return this.#io.pid;
   }
 
   subscribe(): Subscription {
-    return this.#audience.subscribe();
+    return this.#subscriptions.subscribe();
   }
 
   /** Writes in call order; settles when the pipe or terminal of the process has taken the bytes. */
@@ -75,8 +80,8 @@ export class GuestProcess {
     }
     this.#inputWaitingBytes += bytes.length;
     try {
-      await this.#input.run(() => this.#carrier.write(bytes));
-      this.carriedBytes.stdin += bytes.length;
+      await this.#input.run(() => this.#io.write(bytes));
+      this.byteCounts.stdin += bytes.length;
     } catch (thrown) {
       throw inputFault(thrown);
     } finally {
@@ -85,48 +90,48 @@ export class GuestProcess {
   }
 
   async closeStdin(): Promise<void> {
-    await this.#input.run(() => this.#carrier.closeInput());
+    await this.#input.run(() => this.#io.closeInput());
   }
 
   resize(cols: number, rows: number): void {
-    this.#carrier.resize(cols, rows);
+    this.#io.resize(cols, rows);
   }
 
   /** Signals this process only. Its end is then reported even if a descendant keeps its output open. */
   signal(signal: "SIGKILL" | "SIGTERM"): void {
-    if (!this.#hasExited) this.#carrier.kill(signal);
+    if (!this.#hasExited) this.#io.kill(signal);
     this.#signalled.resolve();
   }
 
   async #watchToTheEnd(lifetimeMs: number | undefined): Promise<EndEvent> {
     const lifetime = lifetimeMs === undefined ? undefined : setTimeout(() => this.signal("SIGKILL"), lifetimeMs);
-    const exit = await this.#carrier.exited;
+    const exit = await this.#io.exited;
     this.#hasExited = true;
     const givenUp = this.#signalled.promise.then(() => this.#outputSoFar());
-    await Promise.race([this.#carrier.outputEnded, givenUp]);
+    await Promise.race([this.#io.outputEnded, givenUp]);
     clearTimeout(lifetime);
     // Queued behind pending input, which a descendant may still be reading.
-    void this.#input.run(() => this.#carrier.release());
+    void this.#input.run(() => this.#io.release());
     const end = endEvent(exit.code, exit.signal);
-    this.#audience.finish({ event: { case: "end", value: end } });
+    this.#subscriptions.finish({ event: { case: "end", value: end } });
     return end;
   }
 
   /** Settles when the process's own output was delivered; a descendant may continue to write. */
   async #outputSoFar(): Promise<void> {
-    const { stdout, stderr, pty } = this.carriedBytes;
+    const { stdout, stderr, pty } = this.byteCounts;
     const isTooMuch = () =>
-      this.carriedBytes.stdout + this.carriedBytes.stderr + this.carriedBytes.pty - stdout - stderr - pty >
+      this.byteCounts.stdout + this.byteCounts.stderr + this.byteCounts.pty - stdout - stderr - pty >
       OUTPUT_AFTER_SIGNAL_MAX_BYTES;
     do await Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS);
-    while (this.#carrier.hasOutput() && !isTooMuch());
+    while (this.#io.hasOutput() && !isTooMuch());
   }
 
   #requireKind(kind: InputKind): void {
-    if (kind === "stdin" && this.#carrier.kind === "terminal") {
+    if (kind === "stdin" && this.#io.kind === "terminal") {
       throw refuse("internal", `process ${this.pid} runs in a terminal: send its input as pty, not as stdin`);
     }
-    if (kind === "pty" && this.#carrier.kind === "pipes") {
+    if (kind === "pty" && this.#io.kind === "pipes") {
       throw refuse("internal", `process ${this.pid} has no terminal: send its input as stdin, not as pty`);
     }
   }

@@ -1,7 +1,8 @@
 /** Starts a client's process: resolves user, directory and environment, then spawns on pipes or in a terminal. */
+import { systemCode } from "../../base/system-code.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { processVariables } from "../users/environment.ts";
 import { resolvePath } from "../users/paths.ts";

@@ -169,7 +169,7 @@ describe("the listeners of one process", () => {
       { bufferBytes: 0, stalledMs: 60_000 },
     );
     const slow = source.subscribe();
-    await until("it is held back", () => source.carriedBytes.stdout === 1);
+    await until("it is held back", () => source.byteCounts.stdout === 1);
     writeFileSync(go, "");
     await until("it has written", () => existsSync(written));
     source.signal("SIGKILL");

@@ -7,8 +7,8 @@
  * machine.
  */
 import { readSync } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { OUTPUT_GATHER_MS, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { waitingInPipe } from "./system-calls.ts";
 

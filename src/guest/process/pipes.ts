@@ -5,11 +5,12 @@
  */
 import { closeSync, existsSync, fchownSync } from "node:fs";
 import { openPipe } from "../../base/c-library.ts";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
 import { logError } from "../system/log.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
 import { lowerBelowGuest } from "./priority.ts";

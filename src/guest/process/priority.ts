@@ -5,9 +5,9 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
+import { systemCode } from "../../base/system-code.ts";
 import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
 import { logError, logNotice } from "../system/log.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import { lowerProcessesMax, randomizeAddressesOnExec, resetPriorityOnFork, setNiceness } from "./system-calls.ts";
 
 /** Part of SANDBOX_PIDS_MAX that ordinary users cannot use: root needs it to end a fork bomb. */

@@ -1,4 +1,5 @@
 /** Journal entries for the start and end of a client's process: command, user, bytes carried. */
+import { errorMessage } from "../../base/error-message.ts";
 import { JOURNAL_TEXT_MAX_CHARS } from "../../contract/runtime/limits.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Account } from "../users/accounts.ts";
@@ -25,7 +26,7 @@ export function noteProcess(
     request_id: requestId,
   });
   void process.ended.then((end) => {
-    const { stdin, stdout, stderr, pty } = process.carriedBytes;
+    const { stdin, stdout, stderr, pty } = process.byteCounts;
     journal.note("process", "info", "Process ended", {
       event_type: "process_end",
       pid,
@@ -55,7 +56,7 @@ export function noteFailedStart(
     command: commandLine(request.process),
     user: account.name,
     tag: request.tag,
-    error: thrown instanceof Error ? thrown.message : String(thrown),
+    error: errorMessage(thrown),
     request_id: requestId,
   });
 }

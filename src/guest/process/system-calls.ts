@@ -2,7 +2,7 @@
 import { FFIType } from "bun:ffi";
 import { statSync } from "node:fs";
 import { onFirstUse, pointerTo } from "../../base/c-library.ts";
-import { systemCode } from "../system/rpc-fault.ts";
+import { systemCode } from "../../base/system-code.ts";
 import type { Account } from "../users/accounts.ts";
 
 const O_NONBLOCK = 0o4000;

@@ -4,9 +4,10 @@
  * Ctrl-Q) until there is room again.
  */
 import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
 import { logError, logNotice } from "../system/log.ts";
-import { refuse, systemCode } from "../system/rpc-fault.ts";
+import { refuse } from "../system/rpc-fault.ts";
 import type { Command } from "./command.ts";
 import { lowerBelowGuest } from "./priority.ts";
 import type { OutputSink, ProcessIo } from "./process-io.ts";

@@ -10,8 +10,8 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 
 /** How long to wait for another program's lock, and how often to check it. */
 const ACCOUNT_LOCK_MS = 15_000;

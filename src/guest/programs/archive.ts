@@ -4,9 +4,10 @@ import { type FileHandle, open } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { extract } from "tar-stream";
+import { errorMessage } from "../../base/error-message.ts";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 
 const UNPACK_READ_BYTES = 256 * 1024;
 const GZIP_MAGIC = [0x1f, 0x8b];
@@ -111,7 +112,7 @@ function describe(thrown: unknown): string {
   const code = systemCode(thrown);
   if (code === "Z_BUF_ERROR") return "its end is missing";
   if (code.startsWith("Z_")) return "its compression is damaged";
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = errorMessage(thrown);
   if (message === "Unexpected end of data") return "its end is missing";
   if (message.startsWith("Invalid tar header") || message === "Invalid header")
     return "it is damaged, or not a tar file";

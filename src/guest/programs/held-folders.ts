@@ -3,9 +3,9 @@
  * and symbolic links are never followed, so a process that swaps names meanwhile cannot redirect a write.
  */
 import { closeSync, constants, fchmodSync, fchownSync, lstatSync, mkdirSync, openSync } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
 

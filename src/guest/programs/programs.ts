@@ -3,6 +3,7 @@
  * guest-programs.ts). Each is loaded when it runs, so the daemon, which is the same binary, holds none of them in
  * memory.
  */
+import { errorMessage } from "../../base/error-message.ts";
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_MOUNT, type GuestProgramName } from "../../contract/runtime/guest-programs.ts";
 import { boundedMessage, quote } from "../system/quote.ts";
@@ -48,6 +49,6 @@ function parse(request: string): never {
 }
 
 function oneLine(thrown: unknown): string {
-  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = errorMessage(thrown);
   return boundedMessage(message.replaceAll(/\s+/g, " "));
 }

@@ -1,9 +1,9 @@
 /** Resolves paths, owners and modes of a COPY request inside the sandbox. */
 import { lstatSync, realpathSync, statSync } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import { type Account, Accounts } from "../users/accounts.ts";
 import type { Ownership } from "./held-folders.ts";
 

@@ -18,10 +18,10 @@ import {
   unlinkSync,
   writeSync,
 } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { UnpackRequest } from "../../contract/runtime/guest-programs.ts";
 import { quote } from "../system/quote.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 import { Archive, type ArchiveEntry, refused } from "./archive.ts";
 import { CopyPlan, type Placed } from "./copy-plan.ts";
 import { HeldFolders, type Ownership } from "./held-folders.ts";

@@ -4,9 +4,9 @@
  */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { logError } from "./log.ts";
-import { systemCode } from "./rpc-fault.ts";
 
 export const FORWARDERS_MAX = 256;
 export const FORWARD_CONNECTIONS_MAX = 1024;

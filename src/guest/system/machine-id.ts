@@ -1,8 +1,8 @@
 /** Gives a copy of a sandbox its own machine id, because programs tell machines apart by /etc/machine-id. */
 import { renameSync, writeFileSync } from "node:fs";
 import { kernelUuid } from "../../base/kernel-random.ts";
+import { systemCode } from "../../base/system-code.ts";
 import { logNotice } from "./log.ts";
-import { systemCode } from "./rpc-fault.ts";
 
 export function renewMachineId(etc = "/etc"): void {
   try {

@@ -6,9 +6,9 @@
  * counts as cached but cannot drop.
  */
 import { readFileSync, statfsSync } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { MIB } from "../../contract/limit.ts";
 import type { MemoryUse } from "../../contract/runtime/meminfo.ts";
-import { systemCode } from "./rpc-fault.ts";
 import { wholeNumber } from "./whole-number.ts";
 
 interface Metrics {

@@ -4,8 +4,6 @@
  */
 import { Fault } from "../../contract/fault.ts";
 
-export { systemCode } from "../../base/system-code.ts";
-
 /** All codes that clients meet; the protocol library sends `canceled` and `deadline_exceeded` itself. */
 const STATUSES = {
   canceled: 499,

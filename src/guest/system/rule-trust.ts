@@ -26,11 +26,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { errorMessage } from "../../base/error-message.ts";
 import { kernelUuid } from "../../base/kernel-random.ts";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { javaTrustStore } from "./java-trust-store.ts";
 import { logNotice } from "./log.ts";
-import { systemCode } from "./rpc-fault.ts";
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
@@ -252,5 +253,5 @@ function inFolder(folder: string, work: (inside: string) => void): void {
 }
 
 function reasonOf(thrown: unknown): string {
-  return systemCode(thrown) || (thrown instanceof Error ? thrown.message : String(thrown));
+  return systemCode(thrown) || errorMessage(thrown);
 }

@@ -3,7 +3,7 @@
  * the image may be of any distribution or none. Files are read again only after a change.
  */
 import { readFileSync, statSync } from "node:fs";
-import { systemCode } from "../system/rpc-fault.ts";
+import { systemCode } from "../../base/system-code.ts";
 
 const NO_ID = 2 ** 32 - 1;
 

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { PATH_DEFAULT, processVariables } from "./environment.ts";
+import { PATH_DEFAULT } from "../../contract/runtime/guest-programs.ts";
+import { processVariables } from "./environment.ts";
 
 const ada = { name: "ada", uid: 1000, gid: 1000, home: "/home/ada", groups: [1000] };
 const settings = {

@@ -5,11 +5,10 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { PATH_DEFAULT } from "../../contract/runtime/guest-programs.ts";
 import { logError } from "../system/log.ts";
 import type { Account } from "./accounts.ts";
 import type { KeptSettings } from "./settings.ts";
-
-export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** Variables of every sandbox. They override variables that the creator of the sandbox chose. */
 function internalVariables(settings: GuestSettings): Record<string, string> {

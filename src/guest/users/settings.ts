@@ -4,10 +4,10 @@
  * configures it again.
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { systemCode } from "../../base/system-code.ts";
 import { Fault } from "../../contract/fault.ts";
 import { type GuestSettings, UNASSIGNED_SETTINGS } from "../../contract/runtime/guest-control.ts";
 import { logNotice } from "../system/log.ts";
-import { systemCode } from "../system/rpc-fault.ts";
 
 export interface KeptSettings extends GuestSettings {
   /** Variables that lead programs to `trustedAuthority`. */

@@ -127,7 +127,7 @@ export class FakeHost implements Host {
   async resume(request: ResumeSandbox): Promise<void> {
     const { id, checkpoint, memory } = request;
     const from = this.#checkpoint(checkpoint);
-    if (this.#running.has(id)) throw new Fault(409, `sandbox "${id}" runs already`);
+    if (this.#running.has(id)) throw new Fault(409, `sandbox "${id}" is already running`);
     const release = this.#hold("resume", id);
     try {
       await this.#withRoom(async () => {

@@ -41,7 +41,7 @@ export class PartStore {
     private readonly scratch: string,
   ) {}
 
-  /** Stores a tree unless its part is there already. */
+  /** Stores a tree unless its part already exists. */
   async saveTree(tree: Tree): Promise<Part> {
     return await this.#withArchive(tree, async (archive, part) => {
       const name = blobOf(part.digest);

@@ -1,10 +1,13 @@
 /** Files that give the disk of a sandbox its own identity. */
+import { randomHex } from "../../base/random-hex.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../../contract/address-plan.ts";
 import { HOSTNAME } from "../../contract/hostname.ts";
 
+const MACHINE_ID_BYTES = 16;
+
 /** Files of /etc that must differ between sandboxes, or must fit our network whatever the image says. */
 export function identityFiles(): Record<string, string> {
-  const machineId = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex");
+  const machineId = randomHex(MACHINE_ID_BYTES);
   return {
     "machine-id": `${machineId}\n`,
     "resolv.conf": `nameserver ${NAMESERVER_ADDRESS}\n`,

@@ -39,8 +39,8 @@ test.each([true, false])("a copy has the content of the disk; blocks are shared:
     mounts.sharesBlocks = sharesBlocks;
     const wordsBefore = mounts.words;
     mkdirSync(join(second, "besides"));
-    const besides = [{ kind: "tmpfs", target: join(second, "besides"), options: "size=1m" } as const];
-    const copy = await disks.attachCopy("d02", disks.imageOf("d01"), lowers, second, SHARED_IDS, besides);
+    const extraMounts = [{ kind: "tmpfs", target: join(second, "besides"), options: "size=1m" } as const];
+    const copy = await disks.attachCopy("d02", disks.imageOf("d01"), lowers, second, SHARED_IDS, extraMounts);
     expect(existsSync(join(copy.root, "kept"))).toBe(true);
     expect(isMountPoint(join(second, "besides"))).toBe(true);
     // All that a boot mounts is said at once.

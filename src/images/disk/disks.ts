@@ -11,6 +11,7 @@ import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { described, stderrLog } from "../../base/log.ts";
+import { randomHex } from "../../base/random-hex.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { run } from "../../system/command.ts";
@@ -29,10 +30,11 @@ const UNWRITTEN_MAX_BYTES = 8 * 1024 * 1024;
 /** Size of the disk for the test whether owners can be mapped. */
 const MAPPING_TRIAL_MB = 8;
 
-/** Mount points of the root and the disk, below the folder of a sandbox. */
+const DISK_NAME_BYTES = 10;
 /** A disk of several GiB, where blocks cannot be shared. */
 const DISK_COPY_MS = scaled(300_000);
 
+/** Mount points of the root and the disk, below the folder of a sandbox. */
 const PLACES = ["root", "disk"] as const;
 
 interface Disk {
@@ -85,7 +87,7 @@ export class Disks {
    * process, and a sandbox id is enough to reach the sandbox's ports.
    */
   static newName(): string {
-    return `d${Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex")}`;
+    return `d${randomHex(DISK_NAME_BYTES)}`;
   }
 
   /** The mount point of the root of the sandbox with this folder. */
@@ -100,13 +102,13 @@ export class Disks {
     lowers: readonly Lower[],
     folder: string,
     ids: IdRange,
-    besides: readonly MountJob[] = [],
+    extraMounts: readonly MountJob[] = [],
   ): Promise<Disk> {
     this.requireSpace(0);
     const source = await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted");
     const etc = { owner: ids.first, files: identityFiles() };
     const fresh = { image: this.imageOf(name), firstId: this.#firstId(ids), etc };
-    return await this.#mountCopy(source, fresh, lowers, folder, besides);
+    return await this.#mountCopy(source, fresh, lowers, folder, extraMounts);
   }
 
   /** Like `attach`, with a copy of the disk in the file `source`. */
@@ -116,11 +118,11 @@ export class Disks {
     lowers: readonly Lower[],
     folder: string,
     ids: IdRange,
-    besides: readonly MountJob[] = [],
+    extraMounts: readonly MountJob[] = [],
   ): Promise<Disk> {
     this.requireSpace(0);
     const copy = { image: this.imageOf(name), firstId: this.#firstId(ids) };
-    return await this.#mountCopy(source, copy, lowers, folder, besides);
+    return await this.#mountCopy(source, copy, lowers, folder, extraMounts);
   }
 
   /** Mounts below `folder` the root that a sandbox with the disk in the file `image` would have. */
@@ -168,31 +170,31 @@ export class Disks {
     copy: DiskFile,
     lowers: readonly Lower[],
     folder: string,
-    besides: readonly MountJob[],
+    extraMounts: readonly MountJob[],
   ): Promise<Disk> {
     makePlaces(folder);
     if (this.reflink) {
-      const jobs = [...jobsFor(copy, lowers, folder), ...besides];
+      const jobs = [...jobsFor(copy, lowers, folder), ...extraMounts];
       const [isCloned] = await this.mounts.doAll([{ kind: "reflink", source, target: copy.image }, ...jobs]);
-      if (isCloned) return this.#mounted(folder, besides);
+      if (isCloned) return this.#mounted(folder, extraMounts);
     }
     await this.clone(source, copy.image);
-    return await this.#mount(copy, lowers, folder, besides);
+    return await this.#mount(copy, lowers, folder, extraMounts);
   }
 
   async #mount(
     file: DiskFile,
     lowers: readonly Lower[],
     folder: string,
-    besides: readonly MountJob[] = [],
+    extraMounts: readonly MountJob[] = [],
   ): Promise<Disk> {
-    await this.mounts.doAll([...jobsFor(file, lowers, folder), ...besides]);
-    return this.#mounted(folder, besides);
+    await this.mounts.doAll([...jobsFor(file, lowers, folder), ...extraMounts]);
+    return this.#mounted(folder, extraMounts);
   }
 
-  #mounted(folder: string, besides: readonly MountJob[]): Disk {
+  #mounted(folder: string, extraMounts: readonly MountJob[]): Disk {
     const [root, disk] = placesIn(folder);
-    const own = [disk, root, ...besides.flatMap((job) => ("target" in job ? [job.target] : []))];
+    const own = [disk, root, ...extraMounts.flatMap((job) => ("target" in job ? [job.target] : []))];
     const release = (others?: readonly string[]) => this.releaseMounts(folder, others && [...own, ...others]);
     return { root: Disks.rootIn(folder), release };
   }

@@ -20,7 +20,7 @@ export class Seed {
   readonly #child: Bun.Subprocess<"pipe", "pipe", "pipe">;
   readonly #log: FinalOutput;
   /** Kernels that were requested and have not started, by the number of the request. */
-  readonly #asked = new Map<number, PromiseWithResolvers<KernelProcess>>();
+  readonly #pendingForks = new Map<number, PromiseWithResolvers<KernelProcess>>();
   readonly #running = new Map<number, () => void>();
   #requests = 0;
   #hasEnded = false;
@@ -44,7 +44,7 @@ export class Seed {
   async fork(argv: readonly string[], folder: string): Promise<KernelProcess> {
     const number = ++this.#requests;
     const started = Promise.withResolvers<KernelProcess>();
-    this.#asked.set(number, started);
+    this.#pendingForks.set(number, started);
     const late = setTimeout(() => this.#refuse(number, `not within ${KERNEL_START_MS} ms`), KERNEL_START_MS);
     try {
       if (this.#hasEnded) this.#refuse(number, "it has ended");
@@ -52,7 +52,7 @@ export class Seed {
       return await started.promise;
     } finally {
       clearTimeout(late);
-      this.#asked.delete(number);
+      this.#pendingForks.delete(number);
     }
   }
 
@@ -63,7 +63,7 @@ export class Seed {
 
   async #listen(): Promise<void> {
     try {
-      for await (const line of boundedLines(this.#child.stdout, SEED_LINE_MAX_BYTES)) this.#hear(line);
+      for await (const line of boundedLines(this.#child.stdout, SEED_LINE_MAX_BYTES)) this.#receive(line);
     } catch (error) {
       // Code in the sandbox is root and may write to this pipe.
       logFailure("seed", error);
@@ -72,11 +72,11 @@ export class Seed {
       this.#child.kill("SIGKILL");
       for (const end of this.#running.values()) end();
       await this.#log.whole();
-      for (const number of this.#asked.keys()) this.#refuse(number, "it has ended");
+      for (const number of this.#pendingForks.keys()) this.#refuse(number, "it has ended");
     }
   }
 
-  #hear(line: string): void {
+  #receive(line: string): void {
     const { for: number, pid, fault, ended } = JSON.parse(line) as SeedMessage;
     if (ended !== undefined) {
       this.#running.get(ended)?.();
@@ -87,13 +87,13 @@ export class Seed {
     const gone = Promise.withResolvers<void>();
     this.#running.set(pid, gone.resolve);
     const kernel = new KernelProcess(pid, gone.promise, async () => this.#log.text);
-    const started = this.#asked.get(number);
+    const started = this.#pendingForks.get(number);
     if (started === undefined) kernel.signal("SIGKILL");
     else started.resolve(kernel);
   }
 
   #refuse(number: number, why: string): void {
     const words = `no kernel can be forked: ${why}; the process that kernels are forked from wrote: ${this.#log.text}`;
-    this.#asked.get(number)?.reject(new Fault(500, words));
+    this.#pendingForks.get(number)?.reject(new Fault(500, words));
   }
 }

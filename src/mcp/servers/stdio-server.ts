@@ -52,7 +52,7 @@ export class StdioServer {
   #ends: number[] = [];
   #lastEnd = "";
   /** Whether it ever ran. If not, its configuration is wrong and it is not restarted. */
-  #wasThere = false;
+  #hasRun = false;
   #isClosed = false;
 
   constructor(
@@ -78,7 +78,7 @@ export class StdioServer {
   }
 
   async request(request: Request, options: RequestOptions): Promise<Result> {
-    const { client, process } = await this.#reached();
+    const { client, process } = await this.#runningOrRestarted();
     try {
       return await client.request(request, ResultSchema, options);
     } catch (error) {
@@ -93,10 +93,10 @@ export class StdioServer {
     await this.#process?.close();
   }
 
-  async #reached(): Promise<Running> {
+  async #runningOrRestarted(): Promise<Running> {
     if (this.#running === undefined) {
       const waitMs = (this.#ends.at(-1) ?? 0) + RESTART_PAUSE_MS - performance.now();
-      if (waitMs > 0) throw new RpcError(ErrorCode.InternalError, this.#resting(waitMs));
+      if (waitMs > 0) throw new RpcError(ErrorCode.InternalError, this.#pausedMessage(waitMs));
       this.#ends = [];
       this.#restart();
     }
@@ -107,7 +107,7 @@ export class StdioServer {
     }
   }
 
-  #resting(waitMs: number): string {
+  #pausedMessage(waitMs: number): string {
     const seconds = Math.ceil(waitMs / 1000);
     return `the server ${this.name} keeps ending; a call in ${seconds} s restarts it. Last: ${this.#lastEnd}`;
   }
@@ -140,7 +140,7 @@ export class StdioServer {
       }
       this.capabilities = client.getServerCapabilities() ?? {};
       this.instructions = client.getInstructions();
-      this.#wasThere = true;
+      this.#hasRun = true;
       return { client, process };
     };
     const running = connected();
@@ -156,7 +156,7 @@ export class StdioServer {
   }
 
   #ended(running: Promise<Running>, process: StdioProcess): void {
-    if (this.#isClosed || !this.#wasThere || this.#running !== running) return;
+    if (this.#isClosed || !this.#hasRun || this.#running !== running) return;
     this.#running = undefined;
     this.#lastEnd = process.finalOutput();
     const now = performance.now();

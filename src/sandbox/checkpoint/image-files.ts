@@ -14,6 +14,8 @@ import { ENTRIES_PER_TURN } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
+const FILES_AT_ONCE = 4;
+
 /** Files of a memory image up to this size are made durable together, in the pack. */
 export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 /** Bytes of an image file to digest in one step. */
@@ -61,7 +63,7 @@ async function seal(folder: CheckpointFolder, files: ImageFiles, syncs: Promise<
     throw cause;
   }
   syncs.push(synced(pack));
-  await forEachLimited(large, async (name) => {
+  await forEachLimited(large, FILES_AT_ONCE, async (name) => {
     const file = await open(join(folder.memory, name), "r");
     const digested = digestOf(file);
     syncs.push(synced(file, digested));
@@ -120,7 +122,7 @@ function smallContent(path: string): Buffer | undefined {
 
 /** Throws Fault 422 when a file differs from what was written and the pack cannot replace it. */
 export async function requireIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
-  await forEachLimited(Object.entries(files), async ([name, wanted]) => {
+  await forEachLimited(Object.entries(files), FILES_AT_ONCE, async ([name, wanted]) => {
     const path = join(folder.memory, name);
     const found = await factsOf(path).catch(() => undefined);
     if (found?.bytes === wanted.bytes && found.digest === wanted.digest) return;

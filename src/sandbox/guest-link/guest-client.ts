@@ -65,7 +65,7 @@ export class GuestClient {
 
   /** `alive` tells whether waiting makes sense. A guest that was just started may signal when it listens. */
   async ready(alive: () => boolean, sign?: ListenSignal): Promise<void> {
-    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), sign);
+    await this.#untilAnswer(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), sign);
   }
 
   /**
@@ -75,15 +75,15 @@ export class GuestClient {
    * the guest in between, because requests stay in its memory.
    */
   async renew(alive: () => boolean): Promise<void> {
-    await this.#anew("renew", alive);
+    await this.#restart("renew", alive);
   }
 
   /** Replaces the guest by a new process with the same settings. Processes that the old one started continue. */
   async replace(alive: () => boolean): Promise<void> {
-    await this.#anew("replace", alive);
+    await this.#restart("replace", alive);
   }
 
-  async #anew(how: "renew" | "replace", alive: () => boolean): Promise<void> {
+  async #restart(how: "renew" | "replace", alive: () => boolean): Promise<void> {
     const response = await this.#control("POST", how, GUEST_CALL_MS).catch((cause: unknown) => {
       throw new Fault(500, "the guest did not receive the request to renew itself", { cause });
     });
@@ -94,7 +94,7 @@ export class GuestClient {
     const cause: unknown = await boundedText(response).catch((error: unknown) => error);
     if (isTimeout(cause)) throw overloaded(`the guest did not renew itself within ${GUEST_CALL_MS} ms`, cause);
     // Without the secret, which must not be in the new guest's memory.
-    await this.#answering(alive, (withinMs) => answerOf(this.#fetch("/health", withinMs)));
+    await this.#untilAnswer(alive, (withinMs) => answerOf(this.#fetch("/health", withinMs)));
   }
 
   /**
@@ -102,7 +102,7 @@ export class GuestClient {
    * guests start at once, each takes longer and is asked less often the longer it takes. `judge` throws if another
    * status is final.
    */
-  async #answering(
+  async #untilAnswer(
     alive: () => boolean,
     ask: (withinMs: number) => Promise<GuestAnswer>,
     sign?: ListenSignal,
@@ -134,7 +134,7 @@ export class GuestClient {
    * Their garbage is collected at once, not during the owner's first commands.
    */
   async warmUp(user: string): Promise<void> {
-    await this.#tell(UNASSIGNED_SETTINGS);
+    await this.#sendSettings(UNASSIGNED_SETTINGS);
     for (let ran = 0; ran < WARM_UP_COMMANDS; ran++) {
       await boundedText(await this.start(["/bin/bash", "-l", "-c", "echo"], user));
     }
@@ -152,7 +152,7 @@ export class GuestClient {
 
   async configure(settings: GuestSettings): Promise<void> {
     this.#keep(settings);
-    await this.#tell(settings);
+    await this.#sendSettings(settings);
     this.settingsApplied();
   }
 
@@ -198,7 +198,7 @@ export class GuestClient {
       // Only the guest sends these; any other early response is retried.
       if (status >= 400 && status < 500) throw refused(status);
     };
-    this.#reportOldGuest(settings, await this.#answering(alive, ask, sign, judge));
+    this.#reportOldGuest(settings, await this.#untilAnswer(alive, ask, sign, judge));
     this.settingsApplied();
   }
 
@@ -214,10 +214,10 @@ export class GuestClient {
   /** Sends the settings again to a guest that has lost them; no-op if it never had any. */
   async reconfigure(): Promise<void> {
     const settings = this.#kept();
-    if (settings !== undefined) await this.#tell(settings);
+    if (settings !== undefined) await this.#sendSettings(settings);
   }
 
-  async #tell(settings: GuestSettings): Promise<void> {
+  async #sendSettings(settings: GuestSettings): Promise<void> {
     const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS).catch((cause: unknown) => {
       if (isTimeout(cause)) throw overloaded(`the guest did not take its settings within ${GUEST_CALL_MS} ms`, cause);
       throw new Fault(500, "the guest did not receive its settings", { cause });

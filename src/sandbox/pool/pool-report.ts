@@ -1,9 +1,10 @@
 /** The state and hit counts of the ready pool, and a file with it for the operator's commands. */
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Timer } from "../../base/clock.ts";
 import { described, type Log } from "../../base/log.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
+import { replaceFile } from "../../system/replace-file.ts";
 
 /** The report is written so long after a change, because every boot and create changes the numbers. */
 export const POOL_REPORT_AFTER_MS = 250;
@@ -68,9 +69,7 @@ export class PoolReports {
   #write(): void {
     this.#timer = undefined;
     try {
-      // Renamed into place, so that a reader finds a complete file.
-      writeFileSync(`${this.#path}.new`, JSON.stringify(this.#last), { mode: 0o600 });
-      renameSync(`${this.#path}.new`, this.#path);
+      replaceFile(this.#path, JSON.stringify(this.#last));
     } catch (error) {
       const event = "the report of ready sandboxes is not written";
       this.log.write({ level: "warn", event, error: described(error) });

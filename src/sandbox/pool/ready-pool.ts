@@ -90,9 +90,9 @@ export class ReadyPool {
 
   /** Gives up all ready sandboxes, also the minimum, until it is called with false. Returns whether any is left. */
   setSuspended(isSuspended: boolean): boolean {
-    const wasGivenUp = this.#isSuspended;
+    const wasSuspended = this.#isSuspended;
     this.#isSuspended = isSuspended;
-    if (isSuspended !== wasGivenUp) this.#checkSafely();
+    if (isSuspended !== wasSuspended) this.#checkSafely();
     return (
       this.#discarding > 0 || [...this.#pools.values()].some(({ ready, making }) => ready.length + making.size > 0)
     );
@@ -118,7 +118,7 @@ export class ReadyPool {
     const now = this.parts.clock.now();
     if (now - this.#askedAt > READY_REFILL_DELAY_MS) this.#burstAt = now;
     this.#askedAt = now;
-    const pool = this.#asked(wanted);
+    const pool = this.#poolFor(wanted);
     // Starts without an owner, such as copies of an internal checkpoint, never come from the pool and are not counted.
     const counted = pool !== undefined ? [this.#counts, pool.counts] : wanted.owner !== undefined ? [this.#counts] : [];
     const ready = pool && this.#takeReady(pool);
@@ -155,7 +155,7 @@ export class ReadyPool {
     await this.#background.settled();
   }
 
-  #asked(wanted: StartSpec & { owner?: string | undefined }): TemplatePool | undefined {
+  #poolFor(wanted: StartSpec & { owner?: string | undefined }): TemplatePool | undefined {
     const key = keyOf(wanted);
     const { owner } = wanted;
     if (owner === undefined || !this.parts.followsDemand || this.#closed) return this.#pools.get(key);

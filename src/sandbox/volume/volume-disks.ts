@@ -20,6 +20,7 @@ import {
 import { rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock, type Timer } from "../../base/clock.ts";
+import { errorMessage } from "../../base/error-message.ts";
 import { described, stderrLog } from "../../base/log.ts";
 import { KeyedQueue } from "../../base/serial-queue.ts";
 import { scaled } from "../../base/time-factor.ts";
@@ -272,7 +273,7 @@ async function syncFilesystem(path: string): Promise<void> {
 }
 
 function roomFault(cause: unknown): Fault {
-  const message = cause instanceof Error ? cause.message : String(cause);
+  const message = errorMessage(cause);
   if (!/ENOSPC|no space left/i.test(message)) return Fault.from(cause);
   return new Fault(507, "the disk has no space for a new volume", { cause });
 }

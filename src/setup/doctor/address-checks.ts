@@ -1,4 +1,5 @@
 /** Checks whether clients can use the domain: its certificate, and DNS names that resolve to the server. */
+import { errorMessage } from "../../base/error-message.ts";
 import { day, flawOf, namesBelow, readCertificate } from "../../tls/certificate.ts";
 import { LocalAuthority } from "../../tls/local-authority.ts";
 import { fixOf, isFound, lookUp, lookupSummary } from "../../tls/name-lookup.ts";
@@ -16,7 +17,7 @@ async function tls({ dataFolder, domain, certificate }: DoctorOptions): Promise<
   try {
     served = readCertificate(files);
   } catch (error) {
-    return broken(error instanceof Error ? error.message : String(error), renew);
+    return broken(errorMessage(error), renew);
   }
   const flaw = flawOf(served, domain, Date.now());
   if (flaw !== undefined) return degraded(`${files.cert}: ${flaw}`, `clients refuse https://*.${domain}`, renew);

@@ -1,5 +1,6 @@
 /** The checkpoint trial inside the mount namespace. Prints a TrialResult, or the reason on stderr. */
 import { connect } from "node:net";
+import { errorMessage } from "../../base/error-message.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
@@ -53,7 +54,7 @@ try {
   process.exit(0);
 } catch (error) {
   const reasons = causesOf(error);
-  console.error(reasons.map((reason) => (reason instanceof Error ? reason.message : String(reason))).join(": "));
+  console.error(reasons.map(errorMessage).join(": "));
   process.exit(reasons.some(isTimeout) ? TIMEOUT_EXIT_CODE : 1);
 }
 

@@ -1,4 +1,5 @@
 /** Tests every prerequisite by using it. Changes no settings of the host, and removes everything it makes. */
+import { errorMessage } from "../../base/error-message.ts";
 import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";
@@ -59,7 +60,7 @@ async function safely(check: Check): Promise<Finding> {
     try {
       return await check.run();
     } catch (error) {
-      reason = error instanceof Error ? error.message : String(error);
+      reason = errorMessage(error);
       if (!(error instanceof Fault && error.status === 503)) {
         return broken(
           `the check itself failed: ${reason}`,

@@ -3,6 +3,7 @@
  * only to name the blocking firewall and its fix. A packet must pass the chains of every firewall, so no rule of
  * Sandlot can override another firewall's drop.
  */
+import { errorMessage } from "../../base/error-message.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ANY_INTERFACE } from "../../sandbox/network/slot-chains.ts";
 import { attempt } from "../../system/command.ts";
@@ -30,7 +31,7 @@ export async function firewall(): Promise<Finding> {
     passed = await tryFirewall();
   } catch (error) {
     if (error instanceof Fault && error.status === 503) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     return degraded(
       `not tried, because no network could be made for it: ${reason.slice(0, 300)}`,
       "it is not known whether another firewall stops sandboxes",

@@ -4,6 +4,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { errorMessage } from "../../base/error-message.ts";
 import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
 import { Mounts } from "../../system/mount/mounts.ts";
 
@@ -19,6 +20,6 @@ try {
   await mounts.do({ kind: "overlay", target: root, disk, lowers, folder, firstId: HOST_ID_FIRST + ID_COUNT });
   process.exit(0);
 } catch (error) {
-  console.error(error instanceof Error ? error.message : String(error));
+  console.error(errorMessage(error));
   process.exit(1);
 }

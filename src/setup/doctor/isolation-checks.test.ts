@@ -57,19 +57,22 @@ test("modules that this machine uses or lacks are not reported", () => {
 test("processor vulnerabilities are reported", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-doctor-"));
   try {
-    const holes = join(folder, "vulnerabilities");
-    expect(processors(holes).status).toBe("ok");
-    mkdirSync(holes);
-    writeFileSync(join(holes, "meltdown"), "Not affected\n");
-    writeFileSync(join(holes, "l1tf"), "Mitigation: PTE Inversion; VMX: conditional cache flushes, SMT disabled\n");
-    expect(processors(holes).status).toBe("ok");
-    writeFileSync(join(holes, "mds"), "Mitigation: Clear CPU buffers; SMT vulnerable\n");
-    expect(processors(holes)).toMatchObject({
-      detail: "holes that are open: mds",
+    const reports = join(folder, "vulnerabilities");
+    expect(processors(reports).status).toBe("ok");
+    mkdirSync(reports);
+    writeFileSync(join(reports, "meltdown"), "Not affected\n");
+    writeFileSync(join(reports, "l1tf"), "Mitigation: PTE Inversion; VMX: conditional cache flushes, SMT disabled\n");
+    expect(processors(reports).status).toBe("ok");
+    writeFileSync(join(reports, "mds"), "Mitigation: Clear CPU buffers; SMT vulnerable\n");
+    expect(processors(reports)).toMatchObject({
+      detail: "open processor vulnerabilities: mds",
       fix: expect.stringContaining("smt"),
     });
-    writeFileSync(join(holes, "spectre_v2"), "Vulnerable\n");
-    expect(processors(holes)).toMatchObject({ status: "degraded", fix: expect.stringContaining("mitigations=off") });
+    writeFileSync(join(reports, "spectre_v2"), "Vulnerable\n");
+    expect(processors(reports)).toMatchObject({
+      status: "degraded",
+      fix: expect.stringContaining("mitigations=off"),
+    });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

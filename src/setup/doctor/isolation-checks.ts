@@ -63,13 +63,13 @@ function plain(name: string): string {
 export function processors(folder: string): Finding {
   const names = existsSync(folder) ? readdirSync(folder).sort() : [];
   const open = names.filter((name) => /^Vulnerable|SMT vulnerable/.test(textOf(join(folder, name))));
-  if (open.length === 0) return ok("the kernel knows of no hole that is open");
+  if (open.length === 0) return ok("the kernel reports no open processor vulnerability");
   const byThreads = open.filter((name) => /SMT vulnerable/.test(textOf(join(folder, name))));
   return degraded(
-    `holes that are open: ${open.join(", ")}`,
+    `open processor vulnerabilities: ${open.join(", ")}`,
     "code in one sandbox may read what another one computes with, slowly",
     byThreads.length === open.length
-      ? "echo off > /sys/devices/system/cpu/smt/control (or nosmt on the kernel's command line): two sandboxes then share no core at once"
+      ? "echo off > /sys/devices/system/cpu/smt/control (or nosmt on the kernel's command line): then no two sandboxes share a core"
       : "update the kernel and the microcode; take mitigations=off from the kernel's command line",
   );
 }

@@ -1,5 +1,6 @@
 /** Checks the tools, each by using it for its purpose. */
 import { existsSync } from "node:fs";
+import { errorMessage } from "../../base/error-message.ts";
 import { Fault } from "../../contract/fault.ts";
 import { attempt } from "../../system/command.ts";
 import { Toolbox } from "../../system/toolbox.ts";
@@ -59,7 +60,7 @@ async function runsc(toolbox: Toolbox, options: DoctorOptions) {
     return ok(`version ${version}; a sandbox was written in ${checkpointMs} ms and brought back in ${restoreMs} ms`);
   } catch (error) {
     if (error instanceof Fault && error.status === 503) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     return unusable(isChosen, `version ${version} could not pause and resume a sandbox: ${reason.slice(0, 600)}`, lost);
   }
 }
@@ -91,7 +92,7 @@ async function criu(toolbox: Toolbox, options: DoctorOptions) {
     );
   } catch (error) {
     if (error instanceof Fault && error.status === 503) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     return degraded(`a real sandbox could not be checkpointed and restored: ${reason.slice(0, 600)}`, lost, fix);
   }
 }

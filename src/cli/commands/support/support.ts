@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { errorMessage } from "../../../base/error-message.ts";
 import { described } from "../../../base/log.ts";
 import { version } from "../../../base/version.ts";
 import { Fault } from "../../../contract/fault.ts";
@@ -97,7 +98,7 @@ export async function settingsOf(ofServer: () => Promise<string>): Promise<objec
   try {
     return { of: "the running server", settings: JSON.parse(await ofServer()) };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     return {
       of: `this shell, because the server's could not be read: ${reason}`,
       settings: effectiveSettings(process.env),

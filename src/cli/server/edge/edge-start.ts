@@ -3,6 +3,7 @@ import { chmodSync, chownSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { boundedLines } from "../../../base/bounded-lines.ts";
+import { described, type Log } from "../../../base/log.ts";
 import { writeToStdin } from "../../../base/program-stdin.ts";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../../edge/limits.ts";
 import { type EdgeOptions, EdgeProcesses } from "../../../edge/process/edge-processes.ts";
@@ -59,6 +60,14 @@ export async function startEdge({
     return child;
   };
   return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, log });
+}
+
+/** Writes what the edge reports to the server's log, with errors described. */
+export function edgeLog(log: Log): EdgeLog {
+  return (event: string, context: Record<string, unknown>) => {
+    const details = Object.entries(context).map(([name, value]) => [name, described(value)]);
+    log.write({ level: "warn", event, ...Object.fromEntries(details) });
+  };
 }
 
 /** Memory shared by all processes of this user id. */

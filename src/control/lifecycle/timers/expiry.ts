@@ -6,7 +6,7 @@
 import type { Timer } from "../../../base/clock.ts";
 import { described } from "../../../base/log.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
-import { EXPIRY_RETRY_MS, EXPIRY_SLEEP_MAX_MS } from "../../limits.ts";
+import { EXPIRY_SLEEP_MAX_MS, STORE_RETRY_MS } from "../../limits.ts";
 import type { Parts } from "../../parts.ts";
 
 export class Expiry {
@@ -52,7 +52,7 @@ export class Expiry {
     } catch (error) {
       const event = "expiry could not reach the store and will try again";
       log.write({ level: "error", event, error: described(error) });
-      this.noteEnd(clock.now() + EXPIRY_RETRY_MS);
+      this.noteEnd(clock.now() + STORE_RETRY_MS);
     }
   }
 

@@ -54,7 +54,7 @@ export function resumeOptions(
   { seconds, memory, autoPause }: Omit<ResumeOptions, "mintToken">,
 ): BringUpOptions {
   const whenRunning = async () => {
-    throw new Fault(409, `sandbox "${id}" is running already`);
+    throw new Fault(409, `sandbox "${id}" is already running`);
   };
   return {
     read: async () => {

@@ -1,4 +1,5 @@
 /** Creates sandboxes, from a template or as copies of a running sandbox. */
+import { forEachLimited } from "../../../base/for-each-limited.ts";
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, SandboxKind } from "../../../contract/internal/host.ts";
@@ -86,15 +87,11 @@ export async function createFromSandbox(
 ): Promise<(Sandbox | Fault)[]> {
   const kind = kindForTeam(await kindOfSandbox(core.store, source), team, core.sharedMemory);
   const results: (Sandbox | Fault)[] = [];
-  const left = leases.entries();
-  const makeSome = async () => {
-    for (const [at, own] of left) {
-      using lease = own;
-      const child = make(core, lease, { ...source, timeoutSeconds }, { kind, checkpoint, copyOf: source });
-      results[at] = await child.catch((error: unknown) => Fault.from(error));
-    }
-  };
-  await Promise.all(Array.from({ length: FORKS_AT_ONCE }, makeSome));
+  await forEachLimited([...leases.entries()], FORKS_AT_ONCE, async ([at, own]) => {
+    using lease = own;
+    const child = make(core, lease, { ...source, timeoutSeconds }, { kind, checkpoint, copyOf: source });
+    results[at] = await child.catch((error: unknown) => Fault.from(error));
+  });
   return results;
 }
 

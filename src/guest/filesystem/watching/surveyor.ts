@@ -5,8 +5,9 @@
  */
 import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
+import { systemCode } from "../../../base/system-code.ts";
 import { logError } from "../../system/log.ts";
-import { refuse, systemCode } from "../../system/rpc-fault.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 import type { Inotify } from "./inotify.ts";
 import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
 

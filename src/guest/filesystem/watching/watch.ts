@@ -1,5 +1,6 @@
 /** One watched directory, alone or recursive: reads kernel events until it ends, and buffers them. */
 import { stat } from "node:fs/promises";
+import { systemCode } from "../../../base/system-code.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { type Entry, readEntry } from "../../file-tree/entry.ts";
@@ -7,7 +8,7 @@ import { describe } from "../../file-tree/tree.ts";
 import { LIST_STAT_PARALLEL } from "../../limits.ts";
 import { logError } from "../../system/log.ts";
 import { quote } from "../../system/quote.ts";
-import { refuse, systemCode } from "../../system/rpc-fault.ts";
+import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
 import type { EventBuffer } from "./event-buffer.ts";
 import { EventTranslator, type Notice } from "./event-translator.ts";

@@ -8,7 +8,7 @@ import { basename, dirname, join } from "node:path/posix";
 import { Fault } from "../../../contract/fault.ts";
 import type { EntryAttributes, EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
 import { namesIn } from "./directory.ts";
-import { quoted } from "./entry-fault.ts";
+import { quotedPath } from "./entry-fault.ts";
 import { removeTree } from "./removal.ts";
 
 /** Limits of one list: the server holds the response in memory as a whole. */
@@ -184,7 +184,7 @@ async function lookedAt(path: string): Promise<VolumeEntry | undefined> {
 function tooMany(path: string): Fault {
   return new Fault(
     400,
-    `${quoted(path)} has more than ${CONTENT_LIST_MAX_ENTRIES} entries down to this depth, or names and links that ` +
+    `${quotedPath(path)} has more than ${CONTENT_LIST_MAX_ENTRIES} entries down to this depth, or names and links that ` +
       `are longer than ${CONTENT_LIST_MAX_BYTES / 1024 ** 2} MiB together; list less of it`,
   );
 }

@@ -1,15 +1,15 @@
 /** Translates file system errors about an entry of a volume into errors for the client. */
 import { systemCode } from "../../../base/system-code.ts";
 import { Fault } from "../../../contract/fault.ts";
+import { quoted } from "../../../contract/quoted-text.ts";
 
 const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
 
 /** Whether the call expected the entry to exist or was to create it. */
 type Intent = "use" | "make";
 
-export function quoted(path: string): string {
-  const long = path.length > CONTENT_SHOWN_PATH_MAX_CHARS;
-  return long ? `${JSON.stringify(path.slice(0, CONTENT_SHOWN_PATH_MAX_CHARS))}…` : JSON.stringify(path);
+export function quotedPath(path: string): string {
+  return quoted(path, CONTENT_SHOWN_PATH_MAX_CHARS);
 }
 
 export function entryFault(path: string, thrown: unknown, intent: Intent): Fault {
@@ -17,7 +17,7 @@ export function entryFault(path: string, thrown: unknown, intent: Intent): Fault
   // The client has disconnected, so it never sees this error.
   if (thrown instanceof Error && thrown.name === "AbortError") return new Fault(400, "the upload was interrupted");
   const code = systemCode(thrown);
-  const shown = quoted(path);
+  const shown = quotedPath(path);
   const because = (status: number, message: string) => new Fault(status, message, { cause: thrown });
   switch (code) {
     case "ENOENT":
@@ -29,7 +29,7 @@ export function entryFault(path: string, thrown: unknown, intent: Intent): Fault
     case "EEXIST":
       return because(
         409,
-        `${shown} is there already; force: true takes its place, or takes it as it is if it is a folder`,
+        `${shown} already exists; force: true takes its place, or takes it as it is if it is a folder`,
       );
     case "EISDIR":
       return because(400, `${shown} is a folder`);

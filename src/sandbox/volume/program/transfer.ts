@@ -8,7 +8,7 @@ import { Fault } from "../../../contract/fault.ts";
 import type { EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
 import { linkFile, nameEntry, O_TMPFILE, openNamed } from "./confinement.ts";
 import { asEntry, ensureFolder, FILE_MODE, ownerOf, placeOf } from "./entries.ts";
-import { quoted } from "./entry-fault.ts";
+import { quotedPath } from "./entry-fault.ts";
 
 const CONTENT_PIECE_BYTES = 256 * 1024;
 /** How much of a rejected upload is read on: a client that is cut off while sending does not see the error. */
@@ -114,7 +114,7 @@ function streamOf(fd: number, bytes: number): ReadableStream<Uint8Array> {
 
 function requireFile(path: string, stats: Stats): void {
   if (stats.isFile()) return;
-  throw new Fault(400, `${quoted(path)} is ${kindOf(stats)}, not a file`);
+  throw new Fault(400, `${quotedPath(path)} is ${kindOf(stats)}, not a file`);
 }
 
 function kindOf(stats: Stats): string {

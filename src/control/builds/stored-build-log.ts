@@ -6,10 +6,10 @@ import type { Store } from "../../store/store.ts";
 /** Space beyond the limit for the line that reports it. */
 const NOTICE_BYTES = 1024;
 
-export class BuildLog {
+export class StoredBuildLog {
   readonly #turns = new SerialQueue();
   #pending: BuildLogEntry[] = [];
-  #heardBytes = 0;
+  #receivedBytes = 0;
   /** The last entry. */
   last: BuildLogEntry | undefined;
   #isFull = false;
@@ -24,8 +24,8 @@ export class BuildLog {
   add(entries: readonly BuildLogEntry[]): void {
     this.last = entries.at(-1) ?? this.last;
     for (const entry of entries) {
-      if (this.#heardBytes > this.maxBytes) return;
-      this.#heardBytes += Buffer.byteLength(entry.message);
+      if (this.#receivedBytes > this.maxBytes) return;
+      this.#receivedBytes += Buffer.byteLength(entry.message);
       this.#pending.push(entry);
     }
     // Entries that could not be written wait for the next ones; `flushed` throws if the write still fails.
