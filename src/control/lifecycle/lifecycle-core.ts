@@ -177,11 +177,13 @@ export class LifecycleCore {
     this.removal.enqueue([sandbox]);
   }
 
-  /** The host says that this run is over, or no longer knows it. True: this call ended it. */
+  /**
+   * The host says that this run is over, or no longer knows it. True: it is ended by this. Repeated until it is
+   * recorded, because the host says it once.
+   */
   async lost(sandbox: Sandbox, reason = "its first process ended"): Promise<boolean> {
-    const end = () => this.store.sandboxes.endRunning(sandbox);
-    const ended = await this.begin(sandbox.id, end, { state: "killing" }, reason);
-    if (ended === undefined) return false;
+    const ended = await this.untilChanged("a loss", sandbox, (run) => this.store.sandboxes.endRunning(run));
+    if (ended?.state !== "killing") return false;
     this.log.write({ level: "warn", event: "sandbox lost", sandbox: sandbox.id, reason });
     this.endSoon(ended, reason);
     return true;
