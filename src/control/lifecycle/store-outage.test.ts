@@ -1,9 +1,9 @@
-/** Sandboxes that end while the store is unavailable. */
+/** Sandboxes that end, and creates that fail, while the store is unavailable. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { untilTrue } from "../../base/testing/until.ts";
-import { Fault } from "../../contract/fault.ts";
+import { UncertainOutcome } from "../../contract/fault.ts";
 import { STORE_RETRY_MAX_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
+import { outageOf, settledOf } from "../testing/store-outage.ts";
 
 let fixture: ControlFixture;
 beforeEach(async () => {
@@ -11,30 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => fixture[Symbol.asyncDispose]());
 
-/** The store refuses these calls until `end`. `refused` counts them. */
-function outageOf(table: object, name: string): { refused: number; end(): void } {
-  const real = Reflect.get(table, name);
-  const outage = { refused: 0, end: () => void Reflect.set(table, name, real) };
-  const refuse = () => {
-    outage.refused += 1;
-    return Promise.reject(new Fault(503, "the database is not available"));
-  };
-  Reflect.set(table, name, refuse);
-  return outage;
-}
-
-/** Lets time pass until the background work is done. */
-async function settled(): Promise<void> {
-  let isDone = false;
-  const done = fixture.control.settled().then(() => {
-    isDone = true;
-  });
-  await untilTrue(async () => {
-    await fixture.clock.advance(STORE_RETRY_MAX_MS, () => fixture.untilIdle());
-    return isDone;
-  });
-  await done;
-}
+const settled = () => settledOf(fixture);
 
 // Guards against a sandbox that is listed as running until its end time.
 test.each(["byId", "endRunning"] as const)("a loss is recorded when the store is back: %s", async (call) => {
@@ -80,5 +57,23 @@ test("a sandbox that ends during its create is removed when the store is back", 
   await fixture.clock.advance(STORE_RETRY_MAX_MS, () => fixture.untilIdle());
   expect(await isOver).toBe(503);
   await settled();
-  expect((await fixture.call("GET", "/sandboxes")).body).toEqual([]);
+  expect(await fixture.store.sandboxes.inState("running")).toEqual([]);
+});
+
+// Guards against a key whose every use is rejected for a day.
+test("the key of a failed create is free when the store is back", async () => {
+  const outage = outageOf(fixture.store.idempotencyKeys, "free");
+  const { transaction } = fixture.store;
+  fixture.store.transaction = async (...args) => {
+    fixture.store.transaction = transaction;
+    await transaction.apply(fixture.store, args);
+    throw new UncertainOutcome("the connection is lost", 2, undefined);
+  };
+  const create = () =>
+    fixture.call("POST", "/sandboxes", { templateID: "base", timeout: 60 }, { "Idempotency-Key": "one" });
+  expect((await create()).status).toBe(503);
+  await fixture.until(() => outage.refused > 1);
+  outage.end();
+  await settled();
+  expect((await create()).status).toBe(201);
 });
