@@ -4,8 +4,9 @@
 export const REQUEST_LARGE_BODY_MAX_BYTES = 4 * 1024 * 1024;
 /** A jump of the wall clock is noticed within this time. It also keeps every timer far below the maximum of 2^31 ms. */
 export const EXPIRY_SLEEP_MAX_MS = 60_000;
-/** Delay before a change of a row is retried after a failure of the store. */
-export const STORE_RETRY_MS = 250;
+/** What the store failed to do is retried after the first delay, doubling up to the second. */
+export const STORE_RETRY_MIN_MS = 250;
+export const STORE_RETRY_MAX_MS = 5_000;
 /** Beyond this length of a log the oldest lines are removed. */
 export const LOG_LINES_PER_SANDBOX_MAX = 20_000;
 export const METRIC_EVERY_MS = 5_000;

@@ -9,7 +9,7 @@
  * This folder runs no step of a build: the host does, inside a sandbox.
  */
 import { described } from "../../base/log.ts";
-import { Fault } from "../../contract/fault.ts";
+import { Fault, UncertainOutcome } from "../../contract/fault.ts";
 import type { BuildLogEntry, BuildOutcome, HostEvent } from "../../contract/internal/host.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { Build } from "../../store/builds.ts";
@@ -17,6 +17,7 @@ import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
 import { lockTeam } from "../access/people.ts";
 import type { Parts } from "../parts.ts";
+import { StoreRetry } from "../store-retry.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-lookup.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { type BuildPlan, filesOf, resolveOrigin, type TemplateOf } from "./build-plan.ts";
@@ -66,6 +67,7 @@ type Follower = (entries: readonly BuildLogEntry[]) => void;
 const RESTARTED = "the server was restarted while the build was under way; start a new build";
 const STOPPED = "the server was stopped while the build was under way; start a new build";
 const NEWER_START = "cancelled: a newer build of the same template was started";
+const NOT_BEGUN = "the database did not respond as the build was started; start a new build";
 const BROKEN = "the server could not do the build; its log has the details";
 
 /** Maximum length of a reason in the server's log. */
@@ -79,6 +81,9 @@ export class Builds {
   readonly #jobs = new Map<string, Job>();
   /** Until when each image is protected. */
   readonly #newImages = new Map<string, number>();
+  readonly #retry: StoreRetry;
+  /** Builds whose start is being recorded. */
+  readonly #beginning = new Set<{ id: string }>();
   #isClosing = false;
 
   constructor(
@@ -87,6 +92,7 @@ export class Builds {
   ) {
     this.#queue = new BuildQueue(limits.atOnce);
     this.unstarted = new UnstartedBuilds(services);
+    this.#retry = new StoreRetry(services);
   }
 
   /** Ends builds that a restart interrupted. Builds that were not started yet can still be. */
@@ -143,14 +149,23 @@ export class Builds {
     if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
     const { store, clock } = this.services;
     const log = new StoredBuildLog(store, id, this.limits.logMaxBytes);
-    const superseded = await store.transaction(async ({ builds }) => {
-      const begun = await builds.begin(id, plan.start, clock.now());
-      if (begun === undefined) throw await notWaiting(builds, id);
-      const others = (await builds.unfinished("building", templateId)).filter((other) => other.id !== id);
-      for (const other of others) await builds.fail(other.id, { message: NEWER_START, step: null }, clock.now());
-      return others;
-    });
-    for (const other of superseded) this.cancel(other.id, NEWER_START);
+    const beginning = { id };
+    this.#beginning.add(beginning);
+    try {
+      const superseded = await store.transaction(async ({ builds }) => {
+        const begun = await builds.begin(id, plan.start, clock.now());
+        if (begun === undefined) throw await notWaiting(builds, id);
+        const others = (await builds.unfinished("building", templateId)).filter((other) => other.id !== id);
+        for (const other of others) await builds.fail(other.id, { message: NEWER_START, step: null }, clock.now());
+        return others;
+      });
+      for (const other of superseded) this.cancel(other.id, NEWER_START);
+    } catch (error) {
+      if (error instanceof UncertainOutcome) this.#endIfBegun(id, templateId);
+      throw error;
+    } finally {
+      this.#beginning.delete(beginning);
+    }
     const [startedAt, over, followers] = [clock.now(), Promise.withResolvers<void>(), new Set<Follower>()];
     const job: Job = { id, templateId, startedAt, team, plan, log, over, followers };
     this.#jobs.set(id, job);
@@ -230,6 +245,7 @@ export class Builds {
   /** Ends all builds. Clients have to start them again. */
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#retry.close();
     const { store, clock } = this.services;
     const jobs = [...this.#jobs.values()];
     for (const { id } of jobs) {
@@ -237,6 +253,30 @@ export class Builds {
       this.cancel(id, STOPPED);
     }
     await Promise.all(jobs.map(({ over }) => over.promise));
+  }
+
+  /** The start of a build that failed may have been made nevertheless: then nothing works on the build. */
+  #endIfBegun(id: string, templateId: string): void {
+    const { store, clock, background } = this.services;
+    background.run("the start of a build that failed could not be checked", async () => {
+      await this.#retry.pause();
+      const build = await this.#untilRecorded("the start of a build", () => store.builds.byId(id));
+      const isOwned = this.#jobs.has(id) || [...this.#beginning].some((each) => each.id === id);
+      if (build?.status !== "building" || isOwned) return;
+      await this.#untilRecorded("the end of a build", () =>
+        store.builds.fail(id, { message: NOT_BEGUN, step: null }, clock.now()),
+      );
+      // The same change has ended other builds of the template.
+      for (const other of [...this.#jobs.values()].filter((job) => job.templateId === templateId)) {
+        const row = await this.#untilRecorded("the end of a build", () => store.builds.byId(other.id));
+        if (row?.status === "error") this.cancel(other.id, NEWER_START);
+      }
+    });
+  }
+
+  /** Repeats `record` while the store is unavailable; other failures are thrown. */
+  #untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
+    return this.#retry.untilRecorded(what, record, isUnavailable);
   }
 
   #forget(job: Job): void {
@@ -284,13 +324,14 @@ export class Builds {
 
   /** Never throws, so that the queue continues. */
   async #run(job: Job): Promise<void> {
-    const { store, clock, log } = this.services;
+    const { store, log } = this.services;
     try {
-      if ((await store.builds.byId(job.id))?.status === "building") await this.#build(job);
+      const row = await this.#untilRecorded("the start of a build", () => store.builds.byId(job.id));
+      if (row?.status === "building") await this.#build(job);
     } catch (error) {
       job.ended = { isReady: false, message: BROKEN, step: null };
       log.write({ level: "error", event: "a build broke", build: job.id, error: described(error) });
-      await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch((cause: unknown) => {
+      await this.#failed(job, BROKEN, null).catch((cause: unknown) => {
         // The row stays "building" until the next start, which ends such builds.
         const event = "a build was not marked as failed";
         log.write({ level: "error", event, build: job.id, error: described(cause) });
@@ -301,15 +342,23 @@ export class Builds {
   }
 
   async #build(job: Job): Promise<void> {
-    const { store, clock } = this.services;
     const outcome = await this.#outcome(job);
     if (outcome === undefined) return;
-    if (outcome.isReady) this.#newImages.set(outcome.image, clock.now() + NEW_IMAGE_KEPT_MS);
-    // Before the row changes, so that a client that reads the result finds the whole log.
-    await job.log.flushed();
-    if (outcome.isReady) return this.#record(job, outcome);
+    if (outcome.isReady) this.#newImages.set(outcome.image, Number.POSITIVE_INFINITY);
+    try {
+      // Before the row changes, so that a client that reads the result finds the whole log.
+      await this.#untilRecorded("the log of a build", () => job.log.flushed());
+      if (outcome.isReady) return await this.#record(job, outcome);
+    } finally {
+      if (outcome.isReady) this.#newImages.set(outcome.image, this.services.clock.now() + NEW_IMAGE_KEPT_MS);
+    }
     job.ended = outcome;
-    await store.builds.fail(job.id, { message: outcome.message, step: outcome.step }, clock.now());
+    await this.#failed(job, outcome.message, outcome.step);
+  }
+
+  async #failed({ id }: Job, message: string, step: string | null): Promise<void> {
+    const { store, clock } = this.services;
+    await this.#untilRecorded("the end of a build", () => store.builds.fail(id, { message, step }, clock.now()));
   }
 
   /** Undefined: it was cancelled before it reached the host. */
@@ -352,7 +401,16 @@ export class Builds {
     const { image, defaultUser, defaultWorkdir, envVars, checkpoint } = outcome;
     const guestVersion = checkpoint === null ? null : RUNTIME_VERSION;
     const result = { image, defaultUser, defaultWorkdir, envVars, guestVersion, checkpoint };
-    const recorded = await store.transaction(({ builds }) => builds.finish(job.id, result, clock.now()));
+    let isTried = false;
+    const recorded = await this.#untilRecorded("the result of a build", async () => {
+      const isDoubtful = isTried;
+      isTried = true;
+      const finished = await store.transaction(({ builds }) => builds.finish(job.id, result, clock.now()));
+      if (finished !== undefined || !isDoubtful) return finished;
+      // Only this call makes the build ready: an attempt whose reply was lost has done so.
+      const row = await store.builds.byId(job.id);
+      return row?.status === "ready" ? row : undefined;
+    });
     if (recorded !== undefined) {
       job.ended = { isReady: true };
       becameReady();
@@ -371,6 +429,10 @@ function ownerOf({ team }: Job): string {
 function refuseBlocked(team: Team): void {
   if (!team.limits.blocked) return;
   throw new Fault(403, "this team is blocked: it may start no build until the operator of this server allows it");
+}
+
+function isUnavailable(error: unknown): boolean {
+  return Fault.from(error).status === 503;
 }
 
 async function notWaiting(builds: Tables["builds"], id: string): Promise<Fault> {

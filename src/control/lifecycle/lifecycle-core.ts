@@ -10,8 +10,8 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import type { Ids } from "../ids.ts";
-import { STORE_RETRY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
+import { StoreRetry } from "../store-retry.ts";
 import type { SharedMemory } from "../templates/shared-memory.ts";
 import { Changes } from "./changes.ts";
 import type { PrivateRangesOf } from "./egress.ts";
@@ -73,8 +73,7 @@ export class LifecycleCore {
   readonly captured = new Set<string>();
   /** Calls of `host.create` since the start of the server. */
   readonly placements = { succeeded: 0, failed: 0 };
-  readonly #closing = Promise.withResolvers<void>();
-  #closed = false;
+  readonly #retry: StoreRetry;
 
   constructor(services: LifecycleServices, { onDue, requireRoom }: LifecycleCalls) {
     this.store = services.store;
@@ -86,6 +85,7 @@ export class LifecycleCore {
     this.privateRangesOf = services.privateRangesOf;
     this.sharedMemory = services.sharedMemory;
     this.background = new Background(services.log);
+    this.#retry = new StoreRetry(services);
     this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
@@ -177,11 +177,13 @@ export class LifecycleCore {
     this.removal.enqueue([sandbox]);
   }
 
-  /** The host says that this run is over, or no longer knows it. True: this call ended it. */
+  /**
+   * The host says that this run is over, or no longer knows it. True: it is ended by this. Repeated until it is
+   * recorded, because the host says it once.
+   */
   async lost(sandbox: Sandbox, reason = "its first process ended"): Promise<boolean> {
-    const end = () => this.store.sandboxes.endRunning(sandbox);
-    const ended = await this.begin(sandbox.id, end, { state: "killing" }, reason);
-    if (ended === undefined) return false;
+    const ended = await this.untilChanged("a loss", sandbox, (run) => this.store.sandboxes.endRunning(run));
+    if (ended?.state !== "killing") return false;
     this.log.write({ level: "warn", event: "sandbox lost", sandbox: sandbox.id, reason });
     this.endSoon(ended, reason);
     return true;
@@ -191,17 +193,8 @@ export class LifecycleCore {
    * Records a completed step and retries for as long as the store is unavailable, so that a short failure leaves no
    * sandbox between two states. Gives up only when the server stops; the next start repairs the row.
    */
-  async untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await record();
-      } catch (error) {
-        this.log.write({ level: "error", event: `${what} could not be recorded`, error: described(error) });
-        if (this.#closed) throw error;
-        await this.#pause();
-        if (this.#closed) throw error;
-      }
-    }
+  untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
+    return this.#retry.untilRecorded(what, record);
   }
 
   /**
@@ -240,7 +233,7 @@ export class LifecycleCore {
       // The store rejected this change, so the row is unchanged.
       if (error instanceof Fault) throw error;
       this.background.run("a failed state change could not be checked", async () => {
-        await this.#pause();
+        await this.#retry.pause();
         const row = await this.untilRecorded("a change that failed", () => this.store.sandboxes.byId(id));
         if (row === undefined || this.captured.has(id)) return;
         const isChanged = Object.entries(to).every(([field, value]) => row[field as keyof Sandbox] === value);
@@ -282,8 +275,7 @@ export class LifecycleCore {
 
   /** From now on, waits end early. */
   beginClose(): void {
-    this.#closed = true;
-    this.#closing.resolve();
+    this.#retry.close();
     this.changes.close();
   }
 
@@ -294,13 +286,6 @@ export class LifecycleCore {
     this.removal.close();
     this.checkpointRemoval.close();
     await this.background.settled();
-  }
-
-  async #pause(): Promise<void> {
-    const over = Promise.withResolvers<void>();
-    const timer = this.clock.after(STORE_RETRY_MS, over.resolve);
-    await Promise.race([over.promise, this.#closing.promise]);
-    timer.cancel();
   }
 
   #over(sandbox: Sandbox, note: string): void {

@@ -90,10 +90,11 @@ export class Lifecycle {
 
   /** Events of the host. Never waits. */
   onHostEvent(event: HostEvent): void {
+    const run = event.kind === "lost" ? this.#core.reachability.runOf(event.id) : undefined;
     this.#core.reachability.onHostEvent(event);
     if (event.kind === "memory") this.#relief.onHostEvent(event);
     if (event.kind !== "lost") return;
-    this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id, event.reason));
+    this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id, run, event.reason));
   }
 
   /** The routes to sandboxes, now and after every change. */
@@ -364,8 +365,18 @@ export class Lifecycle {
     }
   }
 
-  async #lost(id: string, reason: string): Promise<void> {
-    const sandbox = await this.#core.store.sandboxes.byId(id);
-    if (sandbox?.state === "running") await this.#core.lost(sandbox, reason);
+  /** `run` is the run that was lost, if control had begun one. */
+  async #lost(id: string, run: string | undefined, reason: string): Promise<void> {
+    const { store, reachability } = this.#core;
+    let isTried = false;
+    const lost = await this.#core.untilRecorded("a loss", async () => {
+      const isLate = isTried;
+      isTried = true;
+      const row = await store.sandboxes.byId(id);
+      // A pause and a resume may have begun a new run while the store was unavailable to this call.
+      const isNewRun = isLate && (run === undefined ? reachability.isUp(id) : row?.executionId !== run);
+      return isNewRun ? undefined : row;
+    });
+    if (lost?.state === "running") await this.#core.lost(lost, reason);
   }
 }

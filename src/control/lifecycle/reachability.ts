@@ -52,6 +52,11 @@ export class Reachability {
     return this.#endpoints.has(id);
   }
 
+  /** The execution id of the run that control has begun. */
+  runOf(id: string): string | undefined {
+    return this.#runs.get(id)?.id;
+  }
+
   /** A run has begun. */
   begin(sandbox: Sandbox): void {
     this.#runs.set(sandbox.id, { id: sandbox.executionId, access: accessOf(sandbox), hidden: false });

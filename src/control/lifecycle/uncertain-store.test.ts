@@ -4,7 +4,7 @@ import { untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { enginesOfControl } from "../../store/testing/engines.ts";
-import { STORE_RETRY_MS } from "../limits.ts";
+import { STORE_RETRY_MIN_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
 /** A fraction of the wait before a retry. */
@@ -262,7 +262,7 @@ for (const { title, missing, fresh } of enginesOfControl()) {
       fixture.host.beforeDestroy = async () => destroyed?.promise;
       const killing = fixture.call("DELETE", `/sandboxes/${id}`);
       await made?.promise;
-      await fixture.clock.advance(STORE_RETRY_MS, async () => undefined);
+      await fixture.clock.advance(STORE_RETRY_MIN_MS, async () => undefined);
       await fixture.until(() => fixture.host.destroyed.length > 0);
       received?.resolve();
       await fixture.untilIdle();
@@ -333,7 +333,7 @@ for (const { title, missing, fresh } of enginesOfControl()) {
       await fixture.call("POST", `/sandboxes/${second}/timeout`, { timeout: 0 });
       await fixture.clock.advance(0, async () => undefined);
       await fixture.until(() => fixture.logLines.some((line) => line.includes("expiry could not reach the store")));
-      await fixture.clock.advance(STORE_RETRY_MS, async () => undefined);
+      await fixture.clock.advance(STORE_RETRY_MIN_MS, async () => undefined);
       await fixture.until(() => begun.has(second));
       await fixture.untilIdle();
       held.resolve();
@@ -351,7 +351,7 @@ for (const { title, missing, fresh } of enginesOfControl()) {
       ];
       loseReply(fixture, "takeDue");
       await fixture.advance(1_000);
-      await fixture.advance(STORE_RETRY_MS);
+      await fixture.advance(STORE_RETRY_MIN_MS);
       expect([fixture.host.destroyed, fixture.eventsOf(ended)]).toEqual([[ended], ["created", "killed"]]);
       expect((await fixture.store.sandboxes.byId(paused))?.state).toBe("paused");
       expect(fixture.eventsOf(paused)).toEqual(["created", "paused"]);

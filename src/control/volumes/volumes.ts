@@ -51,6 +51,8 @@ const SECRET_BYTES = 32;
 export class Volumes {
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
+  /** Volumes whose create failed. Their rows may say that they are ready. */
+  readonly #failed = new Set<string>();
   readonly #places = new ContentQuota();
   /** The queue is bounded: each waiting call has a row, and rows per team are limited. */
   readonly #making = new Semaphore(VOLUMES_MADE_AT_ONCE);
@@ -87,7 +89,7 @@ export class Volumes {
   }
 
   async create(team: Team, name: string, askedMB: number | undefined): Promise<Volume> {
-    const { store, host, clock, ids } = this.services;
+    const { store, host, clock, ids, log } = this.services;
     const sizeMB = this.#size(askedMB);
     const volume = {
       id: ids.uuid(),
@@ -114,7 +116,12 @@ export class Volumes {
       await store.volumes.markReady(volume.id);
       return { ...volume, isReady: true };
     } catch (cause) {
-      await store.volumes.markDeleted(volume.id, clock.now());
+      this.#failed.add(volume.id);
+      // At once, so that the name is free for another attempt. The removal repeats it.
+      await store.volumes.markDeleted(volume.id, clock.now()).catch((error: unknown) => {
+        const event = "volume whose create failed could not be marked as deleted yet";
+        log.write({ level: "error", event, volume: volume.id, error: described(error) });
+      });
       this.#removal.enqueue([volume.id]);
       throw volumeFault(cause);
     }
@@ -212,12 +219,14 @@ export class Volumes {
     }
   }
 
-  /** Leaves a ready, undeleted volume as it is. */
+  /** Leaves a ready, undeleted volume as it is, unless its create failed. */
   async #remove(id: string): Promise<void> {
-    const { store, host } = this.services;
+    const { store, host, clock } = this.services;
+    if (this.#failed.has(id)) await store.volumes.markDeleted(id, clock.now());
     if ((await store.volumes.byId(id)) !== undefined) return;
     await host.removeVolume(id);
     await store.volumes.remove(id);
+    this.#failed.delete(id);
   }
 
   #size(requestedMB: number | undefined): number {

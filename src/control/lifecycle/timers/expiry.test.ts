@@ -167,6 +167,22 @@ describe("expiry", () => {
     expect(fixture.host.destroyed).toEqual([id]);
   });
 
+  test("is tried less often, with fewer log lines, the longer an outage of the store lasts", async () => {
+    const id = await fixture.create({ timeout: 1 });
+    const { takeDue } = fixture.store.sandboxes;
+    let attempts = 0;
+    fixture.store.sandboxes.takeDue = () => {
+      attempts += 1;
+      return Promise.reject(new Error("database is locked"));
+    };
+    await fixture.advance(61_000);
+    expect(attempts).toBe(16);
+    expect(fixture.logLines.filter((line) => line.includes("expiry could not reach the store"))).toHaveLength(5);
+    fixture.store.sandboxes.takeDue = takeDue;
+    await fixture.advance(5_000);
+    expect(fixture.host.destroyed).toEqual([id]);
+  });
+
   test("stops with control", async () => {
     await fixture.create({ timeout: 1 });
     await fixture.control.close();

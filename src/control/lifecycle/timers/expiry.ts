@@ -6,8 +6,9 @@
 import type { Timer } from "../../../base/clock.ts";
 import { described } from "../../../base/log.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
-import { EXPIRY_SLEEP_MAX_MS, STORE_RETRY_MS } from "../../limits.ts";
+import { EXPIRY_SLEEP_MAX_MS } from "../../limits.ts";
 import type { Parts } from "../../parts.ts";
+import { isLogged, retryDelayMs } from "../../store-retry.ts";
 
 export class Expiry {
   #armedFor = Number.POSITIVE_INFINITY;
@@ -15,6 +16,8 @@ export class Expiry {
   #closed = false;
   /** Times of failed attempts. The store may have made their changes nevertheless. */
   readonly #inDoubt = new Set<number>();
+  /** Failed attempts in a row. */
+  #failures = 0;
 
   /** `onTaken` gets the sandboxes that expiry has moved to `killing` or `pausing`. */
   constructor(
@@ -49,10 +52,12 @@ export class Expiry {
       if (this.#inDoubt.size > 0) this.noteEnd(clock.now());
       const next = await store.sandboxes.earliestEnd();
       if (next !== undefined) this.noteEnd(next);
+      this.#failures = 0;
     } catch (error) {
+      const failures = ++this.#failures;
       const event = "expiry could not reach the store and will try again";
-      log.write({ level: "error", event, error: described(error) });
-      this.noteEnd(clock.now() + STORE_RETRY_MS);
+      if (isLogged(failures)) log.write({ level: "error", event, failures, error: described(error) });
+      this.noteEnd(clock.now() + retryDelayMs(failures));
     }
   }
 

@@ -212,10 +212,11 @@ async function record(
   expiry.noteEnd(sandbox.endAt);
 }
 
-/** So that the client may try again with the same key. */
-async function freeKey({ store, log }: LifecycleCore, key: CreateKey, sandbox: string): Promise<void> {
-  await store.idempotencyKeys.free(key, sandbox).catch((error: unknown) => {
-    log.write({ level: "error", event: "key of a failed create not freed", sandbox, error: described(error) });
+/** So that the client may try again with the same key. What fails at first is repeated in the background. */
+async function freeKey(core: LifecycleCore, key: CreateKey, sandbox: string): Promise<void> {
+  const free = () => core.store.idempotencyKeys.free(key, sandbox);
+  await free().catch(() => {
+    core.background.run("key of a failed create not freed", () => core.untilRecorded("a failed create", free));
   });
 }
 
