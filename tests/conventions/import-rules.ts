@@ -150,11 +150,11 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "control/dockerfile": list("contract contract/management contract/internal base"),
   "control/builds": list(`
     contract contract/management contract/runtime contract/internal base store blobs/blobs.ts control/limits.ts
-    control/parts.ts control/access control/templates control/dockerfile
+    control/parts.ts control/store-retry.ts control/access control/templates control/dockerfile
   `),
   "control/lifecycle": list(`
     contract contract/management contract/runtime contract/internal base store control/ids.ts control/limits.ts
-    control/parts.ts control/access control/volumes control/templates
+    control/parts.ts control/store-retry.ts control/access control/volumes control/templates
   `),
   "control/webhooks": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
   "control/activity": list(`
