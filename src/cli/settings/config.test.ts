@@ -342,6 +342,11 @@ describe("a store in Postgres", () => {
       expect(() => loadConfig({ ...none, SANDLOT_NODE: name })).toThrow("node must be 1 to 63 letters");
     }
   });
+
+  test("the name of the server is refused without Postgres, which alone has use for it", () => {
+    expect(() => loadConfig({ ...none, SANDLOT_NODE: "first" })).toThrow(/store is not set\. FIX: set store/);
+    expect(loadConfig({ ...none, SANDLOT_NODE: "first", SANDLOT_STORE: "postgres://u:p@h/x" }).nodeName).toBe("first");
+  });
 });
 
 describe("an issuer of logins", () => {

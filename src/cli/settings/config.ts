@@ -106,7 +106,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   return {
     dataFolder: absolute("data", value("data")),
     postgres: parsePostgres(given("store")),
-    nodeName: parseNodeName(given("node")),
+    nodeName: parseNodeName(given("node"), given("store")),
     cacheFolder: absolute("cache", value("cache")),
     definitions: DEFINITIONS,
     templates: parseTemplates(given("with") ?? ""),
@@ -277,13 +277,16 @@ function parsePostgres(text: string | undefined): PostgresStore | undefined {
 }
 
 /** A host name that cannot be the default is shortened to what can. */
-function parseNodeName(given: string | undefined): string {
+function parseNodeName(given: string | undefined, store: string | undefined): string {
   const name =
     given ??
     hostname()
       .replaceAll(/[^\w.-]/g, "-")
       .slice(0, NODE_NAME_MAX_CHARS);
-  if (/^[\w.-]+$/.test(name) && name.length <= NODE_NAME_MAX_CHARS) return name;
+  if (/^[\w.-]+$/.test(name) && name.length <= NODE_NAME_MAX_CHARS) {
+    if (given === undefined || store !== undefined) return name;
+    throw new Fault(400, "node names this server in Postgres, but store is not set. FIX: set store, or remove node");
+  }
   throw new Fault(
     400,
     `node must be 1 to ${NODE_NAME_MAX_CHARS} letters, digits, dots, dashes or underscores, not "${name}"`,
